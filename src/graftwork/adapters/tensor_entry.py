@@ -1,0 +1,22 @@
+"""TensorEntry: one line of an adapter's account."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """What becomes of one stored tensor; `norm`, on a `lora_B` line, is that of the module's whole delta (Frobenius)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    used: bool
+    reason: str
+    module: str | None = None
+    part: str | None = None
+    rank: int | None = None
+    scale: float | None = None
+    norm: float | None = None

@@ -1,0 +1,102 @@
+"""AdapterLoader: brings an adapter from its files into the cache, beside the step loop, once per digest at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from graftwork.adapters.account import account_folder
+from graftwork.adapters.folder import AdapterFolder
+from graftwork.adapters.kinds import kind_named
+from graftwork.adapters.outline import Outline
+from graftwork.adapters.serving_form import ServingForm
+from graftwork.engine.adapter_cache import AdapterCache
+from graftwork.engine.request import AdapterHandle
+from graftwork.errors import GraftworkError, Refused, Unavailable
+
+_THREADS = 4
+
+
+class AdapterSource(Protocol):
+    """Where the bytes of a version come from; the engine does not know of registries and stores."""
+
+    def folder(self, tenant: str, digest: str) -> Path:
+        """A verified local folder of a version's files. Blocking; called in a loader thread.
+
+        Raises:
+            GraftworkError: when it is missing or damaged.
+        """
+        ...
+
+
+#: Called in a loader thread when a load has ended; on success the version is resident with one pin, now the callee's.
+OnLoaded = Callable[[str, GraftworkError | None], None]
+
+
+class AdapterLoader:
+    """Owns the loads in flight. A failed load leaves nothing behind, and the next request tries afresh."""
+
+    def __init__(
+        self, source: AdapterSource, cache: AdapterCache, outline: Outline, dtype: torch.dtype, max_rank: int,
+        timeout_s: float, on_loaded: OnLoaded,
+    ) -> None:  # fmt: skip
+        self._source, self._cache, self._outline = source, cache, outline
+        self._dtype, self._max_rank, self._timeout_s = dtype, max_rank, timeout_s
+        self._on_loaded = on_loaded
+        self._lock = threading.Lock()
+        self._flights: dict[str, threading.Event] = {}  # digest → set when nobody waits for it any more
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="graftwork-load")
+
+    def start(self, handle: AdapterHandle) -> None:
+        """Begin to load a version, unless that is going on already. Returns at once."""
+        with self._lock:
+            flight = self._flights.get(handle.digest)
+            if flight is not None:
+                flight.clear()  # somebody waits for it again
+                return
+            self._flights[handle.digest] = threading.Event()
+        self._pool.submit(self._run, handle)
+
+    def cancel(self, digest: str) -> None:
+        """Nobody waits for this version any more: stop waiting for room."""
+        with self._lock:
+            if (flight := self._flights.get(digest)) is not None:
+                flight.set()
+
+    def close(self) -> None:
+        """Call off all loads and wait for their threads."""
+        with self._lock:
+            for flight in self._flights.values():
+                flight.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _run(self, handle: AdapterHandle) -> None:
+        flight = self._flights[handle.digest]
+        error: GraftworkError | None = None
+        try:
+            deadline = time.monotonic() + self._timeout_s
+            form = self._convert(self._source.folder(handle.tenant, handle.digest), handle)
+            self._cache.insert(handle.digest, form, deadline, lambda: not flight.is_set())
+        except GraftworkError as known:
+            error = known
+        except Exception as unknown:  # a loader thread must always report back, or its rows would wait for ever
+            error = Unavailable(f"The adapter {handle.label} could not be loaded: {type(unknown).__name__}: {unknown}")
+        with self._lock:
+            del self._flights[handle.digest]
+        self._on_loaded(handle.digest, error)
+
+    def _convert(self, folder: Path, handle: AdapterHandle) -> ServingForm:
+        account = account_folder(folder, self._outline, max_rank=self._max_rank)
+        if not account.ok:
+            raise Refused(
+                f"The adapter {handle.label} cannot be served on {self._outline.base}.",
+                problems=account.problems,
+            )
+        opened = AdapterFolder.open(folder)
+        return kind_named(opened.config["peft_type"]).serving_form(opened, self._outline, self._dtype)

@@ -1,0 +1,267 @@
+"""AsyncEngine: the engine's door. One async iterator per request; closing it frees everything the request holds."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from graftwork.adapters.outline import Outline
+from graftwork.engine.adapter_cache import AdapterCache
+from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
+from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.loop import EngineLoop, Output
+from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest
+from graftwork.engine.runner import Runner
+from graftwork.engine.sampling_params import SamplingParams
+from graftwork.engine.scheduler import Scheduler
+from graftwork.engine.sequence import Sequence
+from graftwork.engine.stop import StopMatcher
+from graftwork.engine.text import Text
+from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
+from graftwork.kernels.select import Kernels
+from graftwork.models.transformers_model import TransformersModel
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """The engine's share of the settings; sizes in bytes and tokens, times in seconds."""
+
+    max_context: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    kv_cache_bytes: int
+    adapter_cache_bytes: int
+    max_rank: int
+    max_waiting: int
+    load_timeout_s: float
+
+
+@dataclass(frozen=True)
+class EngineStats:
+    """Where the engine stands, for people and metrics. Counts are since the start."""
+
+    running: int
+    waiting: int
+    kv_pages_used: int
+    kv_pages_total: int
+    adapters_resident: int
+    adapters_pinned: int
+    adapter_bytes: int
+    steps: int
+    generated_tokens: int
+    prompt_tokens: int
+    failed_rows: int
+    preemptions: int
+    adapter_kernel_launches: int
+    max_distinct_adapters_in_step: int
+
+
+@dataclass
+class _Stream:
+    loop: asyncio.AbstractEventLoop
+    queue: asyncio.Queue[Delta | GraftworkError]
+
+
+class AsyncEngine:
+    """Serves one base and any number of its adapters; safe to call from several event loops.
+
+    Example:
+        >>> async for delta in engine.generate(request):  # doctest: +SKIP
+        ...     print(delta.text, end="")
+    """
+
+    def __init__(
+        self,
+        model: TransformersModel,
+        kernels: Kernels,
+        text: Text,
+        source: AdapterSource,
+        config: EngineConfig,
+    ) -> None:
+        dtype, outline = model.dtype, model.outline
+        self.outline: Outline = outline
+        self._model, self._kernels, self._text, self._config = model, kernels, text, config
+        self._kv = KvCache(outline, dtype, config.kv_cache_bytes)
+        self._cache = AdapterCache(outline, dtype, config.adapter_cache_bytes, config.max_rank)
+        self._loader = AdapterLoader(
+            source, self._cache, outline, dtype, config.max_rank, config.load_timeout_s, self._loaded
+        )
+        self._scheduler = Scheduler(self._kv, config.max_num_seqs, config.max_num_batched_tokens)
+        runner = Runner(model, kernels, self._kv, self._cache.slots)
+        self._loop = EngineLoop(runner, self._scheduler, self._cache, self._loader, text, self._deliver)
+        self._streams: dict[str, _Stream] = {}
+        self._loads: dict[str, list[asyncio.Future[None]]] = {}
+        self.max_context = min(config.max_context, self._kv.max_tokens)
+        self._started = False
+
+    @property
+    def ready(self) -> bool:
+        """Started, and neither stopped nor broken."""
+        return self._started and not self._loop.stopped
+
+    async def start(self) -> None:
+        """Compile the kernels and start the loop thread."""
+        await asyncio.to_thread(self._kernels.warm, self._model.dtype)
+        self._loop.start()
+        self._started = True
+
+    async def stop(self) -> None:
+        """Stop serving; requests that still run fail with `Unavailable`."""
+        if self._started:
+            self._started = False
+            await asyncio.to_thread(self._loop.stop)
+            await asyncio.to_thread(self._loader.close)
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[Delta]:
+        """Continue a prompt, one delta per step; the last one has a finish reason.
+
+        Raises, before the first delta:
+            InvalidRequest: the prompt is empty, damaged, or too long for the context.
+            Unavailable: too many requests wait, the adapter found no room, or the server stops.
+            Refused, Damaged: the adapter cannot be loaded.
+        Raises, at any time:
+            GenerationFailed: this row, and only this row, went wrong.
+        """
+        if not self.ready:
+            raise Unavailable("The engine is not running: it is starting, stopping or broken; see /ready.")
+        if len(self._streams) - self._loop.num_running >= self._config.max_waiting:
+            raise Unavailable(f"{self._config.max_waiting} requests are waiting already; try again later.")
+        if request.id in self._streams:
+            raise InvalidRequest(f"A request with the id {request.id!r} is running already.", field="id")
+        stream = self._streams[request.id] = _Stream(asyncio.get_running_loop(), asyncio.Queue())
+        done = False
+        try:
+            self._loop.submit(await asyncio.to_thread(self._sequence, request))
+            while not done:
+                item = await stream.queue.get()
+                if isinstance(item, GraftworkError):
+                    done = True
+                    raise item
+                done = item.finish_reason is not None
+                yield item
+        finally:
+            del self._streams[request.id]
+            if not done:
+                self._loop.abort(request.id)
+
+    async def load(self, handle: AdapterHandle) -> None:
+        """Make a version resident and keep it so until the engine stops.
+
+        Raises:
+            Refused, Damaged, Unavailable: as `generate`.
+        """
+        if self._cache.pin(handle.digest) is not None:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loads.setdefault(handle.digest, []).append(future)
+        self._loader.start(handle)
+        await future
+
+    @property
+    def loaded_digest(self) -> str:
+        """Digest of the base's weights when they were loaded, in the serving dtype."""
+        return self._model.loaded_digest
+
+    async def weights_digest(self) -> str:
+        """Digest of the base's weights as they are now, in the serving dtype; W is frozen, so nothing may change it."""
+        return await asyncio.to_thread(self._model.weights_digest)
+
+    def stats(self) -> EngineStats:
+        resident, counters = self._cache.resident, self._loop.counters
+        return EngineStats(
+            running=self._loop.num_running,
+            waiting=self._loop.num_waiting,
+            kv_pages_used=self._kv.pool.num_used,
+            kv_pages_total=self._kv.pool.num_pages,
+            adapters_resident=len(resident),
+            adapters_pinned=sum(pins > 0 for pins in resident.values()),
+            adapter_bytes=self._cache.used_bytes,
+            steps=counters.steps,
+            generated_tokens=counters.generated_tokens,
+            prompt_tokens=counters.prompt_tokens,
+            failed_rows=counters.failed_rows,
+            preemptions=self._scheduler.num_preemptions,
+            adapter_kernel_launches=self._kernels.launches,
+            max_distinct_adapters_in_step=counters.max_distinct_adapters_in_step,
+        )
+
+    def check(self) -> None:
+        """Assert the invariants of everything that is owned; only while no step runs."""
+        self._scheduler.check()
+        self._cache.check()
+
+    def _sequence(self, request: GenerationRequest) -> Sequence:
+        tokens, params = list(self._text.encode(request.prompt)), request.params
+        return Sequence(
+            id=request.id,
+            tokens=tokens,
+            num_prompt=len(tokens),
+            params=params,
+            seed=params.seed if params.seed is not None else secrets.randbits(63),
+            max_tokens=self._room_for(len(tokens), params),
+            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self._text.stop_ids),
+            adapter=request.adapter,
+            detokenizer=self._text.detokenizer(),
+            stop=StopMatcher(params.stop),
+        )
+
+    def _room_for(self, prompt: int, params: SamplingParams) -> int:
+        if prompt >= self.max_context:
+            raise InvalidRequest(
+                f"The prompt has {prompt} tokens; at most {self.max_context - 1} fit the context of "
+                f"{self.max_context} and leave room for an answer.",
+                field="messages",
+            )
+        if params.max_tokens is None:
+            return self.max_context - prompt
+        if prompt + params.max_tokens > self.max_context:
+            raise InvalidRequest(
+                f"max_tokens is {params.max_tokens} and the prompt has {prompt} tokens, together more than the "
+                f"context of {self.max_context}; ask for at most {self.max_context - prompt}.",
+                field="max_tokens",
+            )
+        return params.max_tokens
+
+    # -- called in other threads -----------------------------------------------------------------------------------
+
+    def _deliver(self, outputs: list[Output]) -> None:
+        """One message per step to each event loop that has requests in it."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Stream, Delta | GraftworkError]]] = defaultdict(list)
+        for key, item in outputs:
+            if (stream := self._streams.get(key)) is not None:
+                by_loop[stream.loop].append((stream, item))
+        for loop, items in by_loop.items():
+            _call_in(loop, _put_all, items)
+
+    def _loaded(self, digest: str, error: GraftworkError | None) -> None:
+        for future in self._loads.pop(digest, ()):
+            if error is None:
+                pinned = self._cache.pin(digest)
+                assert pinned is not None, "the load's own pin keeps it resident"
+            _call_in(future.get_loop(), _settle, future, error)
+        self._loop.loaded(digest, error)
+
+
+def _put_all(items: list[tuple[_Stream, Delta | GraftworkError]]) -> None:
+    for stream, item in items:
+        stream.queue.put_nowait(item)
+
+
+def _settle(future: asyncio.Future[None], error: GraftworkError | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, call: object, *args: object) -> None:
+    try:
+        loop.call_soon_threadsafe(call, *args)  # type: ignore[arg-type]
+    except RuntimeError:
+        # The caller's event loop is closed: nobody is left to tell.
+        return

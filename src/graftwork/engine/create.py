@@ -1,0 +1,56 @@
+"""Create an engine from settings: the base in memory, its tokenizer, its kernels."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from graftwork.engine.adapter_loader import AdapterSource
+from graftwork.engine.async_engine import AsyncEngine, EngineConfig
+from graftwork.engine.text import Text
+from graftwork.kernels.select import kernels_for
+from graftwork.models.base import PreparedBase
+from graftwork.models.load import load_model
+from graftwork.settings import Settings
+
+
+def create_engine(settings: Settings, base: PreparedBase, source: AdapterSource) -> AsyncEngine:
+    """Load the base and make an engine that is ready to `start`. Blocks for seconds.
+
+    Raises:
+        Refused, Damaged: when the base cannot be served.
+    """
+    kernels = kernels_for("cpu")
+    kernels.set_threads(settings.threads or os.cpu_count() or 1)
+    context = min(settings.max_model_len or base.outline.max_context, base.outline.max_context)
+    dtype = serving_dtype(settings, base)
+    model = load_model(base, kernels, dtype, context)
+    return AsyncEngine(
+        model,
+        kernels,
+        Text.open(base.folder, vocab_size=base.outline.vocab_size),
+        source,
+        _config(settings, context),
+    )
+
+
+def serving_dtype(settings: Settings, base: PreparedBase) -> torch.dtype:
+    """As set, else the base's own where the processor multiplies bfloat16 itself, else float32."""
+    if settings.dtype != "auto":
+        return torch.float32 if settings.dtype == "float32" else torch.bfloat16
+    fast = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.bfloat16 if fast and base.outline.dtype == "bfloat16" else torch.float32
+
+
+def _config(settings: Settings, context: int) -> EngineConfig:
+    return EngineConfig(
+        max_context=context,
+        max_num_seqs=settings.max_num_seqs,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        kv_cache_bytes=settings.kv_cache_bytes,
+        adapter_cache_bytes=settings.adapter_cache_bytes,
+        max_rank=settings.max_rank,
+        max_waiting=settings.max_waiting,
+        load_timeout_s=settings.load_timeout_s,
+    )

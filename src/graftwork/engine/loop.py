@@ -1,0 +1,238 @@
+"""EngineLoop: the thread that serves. Each turn: read the inbox, schedule, run, sample, update, send one message."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graftwork.engine.adapter_cache import AdapterCache
+from graftwork.engine.adapter_loader import AdapterLoader
+from graftwork.engine.answer import advance
+from graftwork.engine.request import Delta
+from graftwork.engine.runner import Runner
+from graftwork.engine.sampler import RowFailure, Sampler, SamplingRow
+from graftwork.engine.scheduler import Chunk, Scheduler
+from graftwork.engine.sequence import Sequence
+from graftwork.engine.text import Text
+from graftwork.engine.waiting_room import WaitingRoom
+from graftwork.errors import GenerationFailed, GraftworkError, Unavailable
+
+log = logging.getLogger(__name__)
+
+#: What a step has for one request: a piece of its answer, or the error that ends it.
+Output = tuple[str, Delta | GraftworkError]
+#: Takes all outputs of one step at once; called in the loop thread.
+Deliver = Callable[[list[Output]], None]
+
+
+@dataclass(frozen=True)
+class _Submit:
+    sequence: Sequence
+
+
+@dataclass(frozen=True)
+class _Abort:
+    id: str
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    digest: str
+    error: GraftworkError | None
+
+
+@dataclass
+class StepCounters:
+    """Counts since the start; read by anyone, written by the loop thread only."""
+
+    steps: int = 0
+    generated_tokens: int = 0
+    prompt_tokens: int = 0
+    failed_rows: int = 0
+    max_distinct_adapters_in_step: int = 0
+
+
+class EngineLoop:
+    """Owns the scheduler and every sequence; others talk to it through its inbox only."""
+
+    def __init__(
+        self, runner: Runner, scheduler: Scheduler, cache: AdapterCache, loader: AdapterLoader, text: Text,
+        deliver: Deliver,
+    ) -> None:  # fmt: skip
+        self._runner, self._scheduler, self._text = runner, scheduler, text
+        self._room = WaitingRoom(cache, loader, time.monotonic)
+        self._sampler = Sampler()
+        self._deliver = deliver
+        self._inbox: queue.SimpleQueue[_Submit | _Abort | _Loaded | None] = queue.SimpleQueue()
+        self._sequences: dict[str, Sequence] = {}
+        self._arrivals = 0
+        self._thread = threading.Thread(target=self._serve, name="graftwork-loop", daemon=True)
+        self.counters = StepCounters()
+        #: True once the thread has ended, on request or because it broke.
+        self.stopped = False
+
+    # -- any thread ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the running step; rows that are left fail with `Unavailable`."""
+        self._inbox.put(None)
+        self._thread.join()
+
+    def submit(self, sequence: Sequence) -> None:
+        """Take a new row in.
+
+        Raises:
+            Unavailable: when the loop has ended.
+        """
+        self._inbox.put(_Submit(sequence))
+        if self.stopped:
+            raise Unavailable("The engine has stopped; the server must be restarted.")
+
+    def abort(self, request_id: str) -> None:
+        """Free the row, its pages and its pin before the next step."""
+        self._inbox.put(_Abort(request_id))
+
+    def loaded(self, digest: str, error: GraftworkError | None) -> None:
+        """A load has ended; on success the version holds one pin, which the loop takes over."""
+        self._inbox.put(_Loaded(digest, error))
+
+    @property
+    def num_running(self) -> int:
+        return len(self._scheduler.running)
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._sequences) - len(self._scheduler.running)
+
+    # -- the loop thread -------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        reason, broken = Unavailable("The server is shutting down."), False
+        try:
+            while self._turn():
+                pass
+        except Exception:  # a broken invariant: nothing can be trusted any more, so everyone is told
+            log.critical("The engine loop broke; the server must be restarted.", exc_info=True)
+            reason = Unavailable("The engine has stopped after an internal error; the server must be restarted.")
+            broken = True
+        self.stopped = True  # from here on `submit` refuses; what came before is in the inbox
+        with contextlib.suppress(queue.Empty):
+            while True:
+                message = self._inbox.get_nowait()
+                if isinstance(message, _Submit):
+                    self._sequences[message.sequence.id] = message.sequence
+        self._send([(key, reason) for key in self._sequences])
+        if not broken:
+            for sequence in list(self._sequences.values()):
+                self._drop(sequence)
+
+    def _turn(self) -> bool:
+        """Read the inbox and run one step; False when told to stop."""
+        idle = not self._scheduler.running and not self._scheduler.waiting
+        if not self._read_inbox(block=idle):
+            return False
+        self._seat(self._room.admit())
+        chunks = self._scheduler.schedule()
+        if chunks:
+            self._step(chunks)
+        return True
+
+    def _read_inbox(self, *, block: bool) -> bool:
+        """Handle every message that is there; with `block` wait for one, but not past a held row's turn."""
+        outputs: list[Output] = []
+        try:
+            message = self._inbox.get(block, self._room.look_again_s if block else None)
+            while message is not None:
+                self._handle(message, outputs)
+                message = self._inbox.get_nowait()
+        except queue.Empty:
+            self._send(outputs)
+            return True
+        self._send(outputs)
+        return False
+
+    def _handle(self, message: _Submit | _Abort | _Loaded, outputs: list[Output]) -> None:
+        if isinstance(message, _Submit):
+            self._arrivals += 1
+            message.sequence.arrival = self._arrivals
+            self._sequences[message.sequence.id] = message.sequence
+            self._room.enter(message.sequence)
+        elif isinstance(message, _Abort):
+            if (sequence := self._sequences.get(message.id)) is not None:
+                self._drop(sequence)
+        elif message.error is None:
+            self._seat(self._room.arrived(message.digest))
+        else:
+            for sequence in self._room.failed(message.digest, message.error):
+                outputs.append((sequence.id, message.error))
+                self._drop(sequence)
+
+    def _seat(self, sequences: list[Sequence]) -> None:
+        for sequence in sequences:
+            self._scheduler.add(sequence)
+
+    def _step(self, chunks: list[Chunk]) -> None:
+        sampling = [chunk.sequence for chunk in chunks if chunk.samples]
+        try:
+            logits = self._runner.run(chunks)
+            results = self._sampler.sample(logits, [_sampling_row(sequence) for sequence in sampling])
+        except Exception as error:  # the step's rows fail; the loop must go on for everyone else
+            log.exception("A step failed; its %d rows end with an error.", len(chunks))
+            reason = GenerationFailed(f"The step of this request failed: {type(error).__name__}: {error}")
+            self._fail([chunk.sequence for chunk in chunks], reason)
+            return
+        self._count(chunks)
+        for chunk in chunks:
+            chunk.sequence.num_computed += chunk.count
+        outputs: list[Output] = []
+        for sequence, result in zip(sampling, results, strict=True):
+            if isinstance(result, RowFailure):
+                self.counters.failed_rows += 1
+                outputs.append((sequence.id, GenerationFailed(result.reason)))
+                self._drop(sequence)
+                continue
+            delta = advance(sequence, result, self._text)
+            outputs.append((sequence.id, delta))
+            if delta.finish_reason is not None:
+                self._drop(sequence)
+        self._send(outputs)
+
+    def _count(self, chunks: list[Chunk]) -> None:
+        counters = self.counters
+        counters.steps += 1
+        sampled = sum(chunk.samples for chunk in chunks)
+        counters.generated_tokens += sampled
+        counters.prompt_tokens += sum(
+            max(0, min(chunk.count, chunk.sequence.num_prompt - chunk.sequence.num_computed)) for chunk in chunks
+        )
+        distinct = len({chunk.sequence.slot for chunk in chunks} - {None})
+        counters.max_distinct_adapters_in_step = max(counters.max_distinct_adapters_in_step, distinct)
+
+    def _fail(self, sequences: list[Sequence], error: GraftworkError) -> None:
+        self._send([(sequence.id, error) for sequence in sequences])
+        self.counters.failed_rows += len(sequences)
+        for sequence in sequences:
+            self._drop(sequence)
+
+    def _drop(self, sequence: Sequence) -> None:
+        """Free everything a row holds, wherever it is."""
+        del self._sequences[sequence.id]
+        self._scheduler.remove(sequence)
+        self._room.leave(sequence)
+
+    def _send(self, outputs: list[Output]) -> None:
+        if outputs:
+            self._deliver(outputs)
+
+
+def _sampling_row(sequence: Sequence) -> SamplingRow:
+    seen = sequence.tokens[: sequence.num_prompt] if sequence.params.penalised else ()  # only penalties read it
+    return SamplingRow(sequence.params, sequence.seed, seen, sequence.output)

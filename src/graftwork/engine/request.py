@@ -1,0 +1,72 @@
+"""What a caller asks of the engine, and what comes back: values only, serialisable, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from graftwork.engine.sampling_params import SamplingParams
+
+FinishReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True)
+class ChatPrompt:
+    """Messages for the chat template: `{"role": ..., "content": ...}` each."""
+
+    messages: tuple[Mapping[str, Any], ...]
+
+
+#: A conversation, a text, or token ids.
+Prompt = ChatPrompt | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AdapterHandle:
+    """One adapter version: every cache keys it by `digest`; `label` (`name:1.4.0`) is for people."""
+
+    digest: str
+    tenant: str
+    label: str
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """One prompt to continue; `adapter` None means the base itself."""
+
+    id: str
+    prompt: Prompt
+    params: SamplingParams
+    adapter: AdapterHandle | None = None
+
+
+@dataclass(frozen=True)
+class TopLogprob:
+    token_id: int
+    token: str
+    bytes: tuple[int, ...]
+    logprob: float
+
+
+@dataclass(frozen=True)
+class TokenLogprob:
+    """Log-probability of one generated token under the raw logits, and of the likeliest alternatives."""
+
+    token_id: int
+    token: str
+    bytes: tuple[int, ...]
+    logprob: float
+    top: tuple[TopLogprob, ...] = ()
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What one step added to one answer; `text` is empty while a token is not printable yet."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...]
+    finish_reason: FinishReason | None
+    prompt_tokens: int
+    completion_tokens: int

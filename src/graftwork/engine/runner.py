@@ -1,0 +1,70 @@
+"""Runner: turns a step's chunks into one forward pass over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Rows
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.scheduler import Chunk
+from graftwork.kernels.attention import AttentionRows
+from graftwork.kernels.lowrank import LowRankPlan, LowRankSlots, Segment
+from graftwork.kernels.select import Kernels
+from graftwork.models.forward_batch import ForwardBatch
+from graftwork.models.transformers_model import TransformersModel
+
+
+class Runner:
+    """Holds what every step shares: the model, its kernels, the pages and the resident adapters' places."""
+
+    def __init__(self, model: TransformersModel, kernels: Kernels, kv: KvCache, slots: LowRankSlots) -> None:
+        self.model = model
+        self._kernels = kernels
+        self._kv = kv
+        self._slots = slots
+
+    def run(self, chunks: Rows[Chunk]) -> Tensor:
+        """Compute every chunk and return logits [sampling chunks, vocab], in the chunks' order."""
+        counts = np.asarray([chunk.count for chunk in chunks], np.int32)
+        starts = np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])
+        rows = AttentionRows(
+            query_start=starts,
+            context_len=np.asarray([chunk.sequence.num_computed + chunk.count for chunk in chunks], np.int32),
+            page_table=_page_table(chunks),
+        )
+        samples = np.asarray([chunk.samples for chunk in chunks], bool)
+        batch = ForwardBatch(
+            token_ids=torch.tensor([token for chunk in chunks for token in _new_tokens(chunk)]),
+            positions=torch.from_numpy(rows.positions),
+            rows=rows,
+            keys=self._kv.keys,
+            values=self._kv.values,
+            logits_at=torch.from_numpy(starts[1:][samples].astype(np.int64) - 1),
+            plan=self._plan(chunks, starts),
+        )
+        return self.model.forward(batch)
+
+    def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32]) -> LowRankPlan | None:
+        segments = [
+            Segment(int(starts[row]), int(starts[row + 1]), chunk.sequence.slot)
+            for row, chunk in enumerate(chunks)
+            if chunk.sequence.slot is not None
+        ]
+        return self._kernels.prepare(segments, self._slots) if segments else None
+
+
+def _new_tokens(chunk: Chunk) -> list[int]:
+    first = chunk.sequence.num_computed
+    return chunk.sequence.tokens[first : first + chunk.count]
+
+
+def _page_table(chunks: Rows[Chunk]) -> npt.NDArray[np.int32]:
+    """[rows, longest] page numbers; rows with fewer pages are filled with zeros that nothing reads."""
+    table = np.zeros((len(chunks), max(len(chunk.sequence.pages) for chunk in chunks)), np.int32)
+    for row, chunk in enumerate(chunks):
+        table[row, : len(chunk.sequence.pages)] = chunk.sequence.pages
+    return table

@@ -1,0 +1,158 @@
+"""Sampler: chooses the next token of every row of a batch, each by its own parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from graftwork.engine.sampling_params import SamplingParams
+from graftwork.engine.token_source import draw_tokens, uniform_bits
+
+#: Reported for anything less likely, and for minus infinity, which JSON lacks; the number is OpenAI's.
+LEAST_LOGPROB = -9999.0
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingRow:
+    """One row to sample: how, after which tokens, and with which luck.
+
+    `seed` is the request's own, or a random one drawn when the request was made; with the number of output
+    tokens it fixes the draw, so a row that is preempted and recomputed goes on as it would have.
+    `prompt_token_ids` is read only for `repetition_penalty`.
+    """
+
+    params: SamplingParams
+    seed: int
+    prompt_token_ids: Sequence[int]
+    output_token_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The chosen token; `logprob` and `top` (id, logprob; likeliest first) only where asked for."""
+
+    token_id: int
+    logprob: float | None = None
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowFailure:
+    """Why no token could be chosen for this row; the other rows are as they would have been without it."""
+
+    reason: str
+
+
+class Sampler:
+    """Stateless: the same logits and rows give the same tokens, in any order and any company.
+
+    Penalties as in vLLM: `repetition_penalty` over prompt and output, then `frequency_penalty` and
+    `presence_penalty` over the output only; then temperature, min_p, top_k, top_p. Log-probabilities are the
+    float32 log-softmax of the *raw* logits, before penalties and temperature. Minus infinity marks a token
+    that cannot be chosen.
+
+    Example:
+        >>> row = SamplingRow(SamplingParams(temperature=0), 0, prompt_token_ids=(), output_token_ids=())
+        >>> Sampler().sample(torch.tensor([[0.0, 2.0, 1.0]]), [row])
+        [Sampled(token_id=1, logprob=None, top=())]
+    """
+
+    def sample(self, logits: torch.Tensor, rows: Sequence[SamplingRow]) -> list[Sampled | RowFailure]:
+        """One result per row, in order.
+
+        Args:
+            logits: `[rows, vocab]`, float32 or the serving dtype, on any device; not changed.
+            rows: one per row of `logits`.
+
+        A row with a NaN or +inf, or without a finite logit, gives a RowFailure; nothing is raised.
+        """
+        assert logits.ndim == 2 and logits.shape[0] == len(rows), "one row of logits for each SamplingRow"
+        if not rows:
+            return []
+        peaks, likeliest = logits.max(-1)  # of equals the lowest id; a NaN anywhere in the row is its maximum
+        finite: list[bool] = peaks.isfinite().tolist()
+        chosen: list[int] = likeliest.tolist()
+        for row, token_id in _choose_anew(logits, rows, finite).items():
+            chosen[row] = token_id
+        records = _logprob_records(logits, rows, finite, chosen)
+        return [
+            records.get(row, Sampled(chosen[row])) if finite[row] else RowFailure(_reason(logits[row]))
+            for row in range(len(rows))
+        ]
+
+
+def _choose_anew(logits: torch.Tensor, rows: Sequence[SamplingRow], finite: list[bool]) -> dict[int, int]:
+    """Tokens of the rows whose choice is not simply the argmax of the raw logits."""
+    picked = [
+        index for index, row in enumerate(rows) if finite[index] and (row.params.penalised or not row.params.greedy)
+    ]
+    if not picked:
+        return {}
+    own = logits[torch.tensor(picked, device=logits.device)].float()  # [picked, vocab], a copy
+    for place, index in enumerate(picked):
+        if rows[index].params.penalised:
+            _penalise(own[place], rows[index])
+    chosen: dict[int, int] = {}
+    if penalised := [place for place, index in enumerate(picked) if rows[index].params.greedy]:
+        likeliest = own[torch.tensor(penalised, device=own.device)].max(-1).indices.tolist()
+        chosen |= {picked[place]: token_id for place, token_id in zip(penalised, likeliest, strict=True)}
+    if drawn := [place for place, index in enumerate(picked) if not rows[index].params.greedy]:
+        tempered = own if len(drawn) == len(picked) else own[torch.tensor(drawn, device=own.device)]
+        some = [rows[picked[place]] for place in drawn]
+        bits = [uniform_bits(row.seed, len(row.output_token_ids)) for row in some]
+        tokens = draw_tokens(tempered, [row.params for row in some], bits)
+        chosen |= {picked[place]: token_id for place, token_id in zip(drawn, tokens, strict=True)}
+    return chosen
+
+
+def _penalise(logits: torch.Tensor, row: SamplingRow) -> None:
+    """Change `logits` `[vocab]` in place, at the tokens so far only."""
+    params = row.params
+    if params.repetition_penalty != 1.0:
+        seen = np.unique(np.array([*row.prompt_token_ids, *row.output_token_ids], dtype=np.int64))
+        where = torch.from_numpy(seen).to(logits.device)
+        now = logits[where]
+        logits[where] = torch.where(now > 0, now / params.repetition_penalty, now * params.repetition_penalty)
+    if params.presence_penalty or params.frequency_penalty:
+        said, counts = np.unique(np.array(row.output_token_ids, dtype=np.int64), return_counts=True)
+        lost = counts.astype(np.float32) * params.frequency_penalty + params.presence_penalty
+        where = torch.from_numpy(said).to(logits.device)
+        logits[where] -= torch.from_numpy(lost).to(logits)
+
+
+def _logprob_records(
+    logits: torch.Tensor, rows: Sequence[SamplingRow], finite: list[bool], chosen: list[int]
+) -> dict[int, Sampled]:
+    asked = [index for index, row in enumerate(rows) if finite[index] and row.params.logprobs is not None]
+    if not asked:
+        return {}
+    logprobs = logits[torch.tensor(asked, device=logits.device)].float().log_softmax(-1)  # [asked, vocab]
+    tokens = torch.tensor([[chosen[index]] for index in asked], device=logits.device)
+    own = logprobs.gather(-1, tokens)[:, 0].clamp_min_(LEAST_LOGPROB).tolist()
+    tops = _likeliest(logprobs, [rows[index].params.logprobs or 0 for index in asked])
+    return {index: Sampled(chosen[index], logprob, top) for index, logprob, top in zip(asked, own, tops, strict=True)}
+
+
+def _likeliest(logprobs: torch.Tensor, counts: list[int]) -> list[tuple[tuple[int, float], ...]]:
+    """The `counts[row]` likeliest of each row, likeliest first; of equals, common in bf16, the lowest ids."""
+    most = min(max(counts), logprobs.shape[-1])
+    if not most:
+        return [()] * len(counts)
+    least = logprobs.topk(most, dim=-1).values[:, -1:]  # [rows, 1]
+    found = (logprobs >= least).nonzero()  # [at least rows x most, 2], by row and id: all that tie for the last place
+    values = logprobs[found[:, 0], found[:, 1]].clamp_min_(LEAST_LOGPROB).tolist()
+    best: list[list[tuple[int, float]]] = [[] for _ in counts]
+    for (row, token_id), value in zip(found.tolist(), values, strict=True):
+        best[row].append((token_id, value))
+    for row, count in enumerate(counts):
+        best[row] = sorted(best[row], key=lambda pair: -pair[1])[:count]  # a stable sort: ids stay in order
+    return [tuple(pairs) for pairs in best]
+
+
+def _reason(logits: torch.Tensor) -> str:
+    """In words, for one row `[vocab]` that failed."""
+    bad = int((~logits.isfinite()).sum())
+    return f"The model's output is not finite: {bad} of {logits.shape[-1]} logits are NaN or infinite."

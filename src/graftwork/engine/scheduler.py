@@ -1,0 +1,108 @@
+"""Scheduler: which rows compute how many tokens in the next step."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.sequence import Sequence
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The next `count` pending tokens of a row; `samples` when none is pending after them."""
+
+    sequence: Sequence
+    count: int
+
+    @property
+    def samples(self) -> bool:
+        return self.count == self.sequence.num_pending
+
+
+class Scheduler:
+    """Owns the waiting and running rows; first come, first served.
+
+    NOTE: A step gives every running row that only lacks its newest token that one token, so decoding never waits for
+    prompts; what is left of the token budget goes to prompts, in chunks (https://arxiv.org/abs/2308.16369). When pages
+    run out, the newest running row gives up its own and is computed again later.
+    """
+
+    def __init__(self, kv: KvCache, max_num_seqs: int, max_num_batched_tokens: int) -> None:
+        self._kv = kv
+        self._max_num_seqs = max_num_seqs
+        self._budget = max(max_num_batched_tokens, max_num_seqs)  # room for one token of every row
+        self.waiting: deque[Sequence] = deque()
+        self.running: list[Sequence] = []  # oldest first
+        self.num_preemptions = 0
+
+    def add(self, sequence: Sequence) -> None:
+        """Queue a row whose adapter, if any, is pinned."""
+        self.waiting.append(sequence)
+
+    def remove(self, sequence: Sequence) -> None:
+        """Forget a row and free its pages; no-op for a row that is not here."""
+        if sequence in self.running:
+            self.running.remove(sequence)
+        elif sequence in self.waiting:
+            self.waiting.remove(sequence)
+        self._kv.release(sequence.pages)
+
+    def schedule(self) -> list[Chunk]:
+        """The next step's chunks, single tokens first, with pages reserved; empty when there is nothing to do."""
+        chosen: dict[str, Chunk] = {}
+        preempted = self.num_preemptions
+        budget = self._budget
+        for sequence in sorted(self.running, key=lambda row: row.num_pending > 1):  # stable: oldest first in each half
+            count = min(sequence.num_pending, budget)
+            if count and sequence in self.running and self._make_room(sequence, count, chosen):
+                chosen[sequence.id] = Chunk(sequence, count)
+                budget -= count
+        if preempted == self.num_preemptions:
+            self._admit(budget, chosen)
+        return list(chosen.values())
+
+    def _make_room(self, sequence: Sequence, count: int, chosen: dict[str, Chunk]) -> bool:
+        """Grow a row's pages, preempting newer rows while needed; False when the row itself had to go."""
+        while not self._kv.grow(sequence.pages, sequence.num_computed + count):
+            victim = self.running[-1]
+            self._preempt(victim)
+            chosen.pop(victim.id, None)
+            if victim is sequence:
+                return False
+        return True
+
+    def _preempt(self, victim: Sequence) -> None:
+        self.running.remove(victim)
+        self._kv.release(victim.pages)
+        victim.num_computed = 0
+        self.waiting.appendleft(victim)
+        self.num_preemptions += 1
+
+    def _admit(self, budget: int, chosen: dict[str, Chunk]) -> None:
+        while self.waiting and budget > 0 and len(self.running) < self._max_num_seqs:
+            sequence = self.waiting[0]
+            # The whole of it must fit now, and a page stay free: else it would be preempted as soon as it ran.
+            spare = 1 if self.running else 0
+            if self._kv.missing(sequence.pages, len(sequence.tokens) + 1) + spare > self._kv.pool.num_free:
+                return
+            self.waiting.popleft()
+            count = min(sequence.num_pending, budget)
+            grown = self._kv.grow(sequence.pages, sequence.num_computed + count)
+            assert grown, "free pages were counted above"
+            self.running.append(sequence)
+            chosen[sequence.id] = Chunk(sequence, count)
+            budget -= count
+
+    def check(self) -> None:
+        """Rows are in one place each; pages are held by running rows only, enough for what is computed."""
+        self._kv.pool.check()
+        assert not set(map(id, self.running)) & set(map(id, self.waiting)), "a row runs and waits"
+        assert len(self.running) <= self._max_num_seqs, "too many rows run"
+        held = [page for row in self.running for page in row.pages]
+        assert len(set(held)) == len(held) == self._kv.pool.num_used, "a page is lost or shared"
+        for row in self.waiting:
+            assert not row.pages and not row.num_computed, "a waiting row holds pages"
+        for row in self.running:
+            assert self._kv.missing(row.pages, row.num_computed) == 0, "a computed token has no page"

@@ -1,0 +1,112 @@
+"""WaitingRoom: rows whose adapter is not pinned for them yet.
+
+A row enters, its adapter is pinned at once when resident or else its load is started, and it leaves for the scheduler
+when it holds its pin. So that a popular set cannot starve another adapter, a load that has waited for room too long
+raises a barrier: rows that came after its first row get no pins until it is in. Base rows never wait here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from graftwork.engine.adapter_cache import AdapterCache, CalledOff
+from graftwork.engine.adapter_loader import AdapterLoader
+from graftwork.engine.sequence import Sequence
+from graftwork.errors import GraftworkError
+
+#: Age after which a waiting load holds back later rows, in seconds.
+BARRIER_AGE_S = 1.0
+
+
+@dataclass
+class _Load:
+    since: float
+    rows: list[Sequence] = field(default_factory=list)
+
+
+class WaitingRoom:
+    """Owns the rows that wait and the pins of the rows that went on; used by the loop thread only."""
+
+    def __init__(self, cache: AdapterCache, loader: AdapterLoader, clock: Callable[[], float]) -> None:
+        self._cache, self._loader, self._clock = cache, loader, clock
+        self._loads: dict[str, _Load] = {}
+        self._entered: list[Sequence] = []  # by arrival: new rows, and rows behind a barrier
+
+    @property
+    def look_again_s(self) -> float | None:
+        """Longest time to sleep when nothing runs; None: until a message comes."""
+        return BARRIER_AGE_S / 10 if self._entered else None
+
+    def enter(self, sequence: Sequence) -> None:
+        self._entered.append(sequence)
+
+    def admit(self) -> list[Sequence]:
+        """Rows that may go to the scheduler now, by arrival; loads are started for rows that need one."""
+        ready, held = [], []
+        barrier = self._barrier()
+        for sequence in self._entered:
+            if sequence.adapter is None:
+                ready.append(sequence)
+            elif barrier is not None and sequence.arrival > barrier and sequence.adapter.digest not in self._loads:
+                held.append(sequence)
+            elif self._pin(sequence):
+                ready.append(sequence)
+            else:
+                self._wait_for_load(sequence)
+        self._entered = held
+        return ready
+
+    def arrived(self, digest: str) -> list[Sequence]:
+        """The load of a version ended well: its rows, each with a pin of its own; the load's own pin is given back."""
+        load = self._loads.pop(digest, None)
+        rows = load.rows if load is not None else []
+        for sequence in rows:
+            pinned = self._pin(sequence)
+            assert pinned, "the load's own pin keeps it resident"
+        self._cache.unpin(digest)
+        return rows
+
+    def failed(self, digest: str, error: GraftworkError) -> list[Sequence]:
+        """The load of a version failed: its rows, which have no pin. A load called off for others begins again."""
+        load = self._loads.pop(digest, None)
+        if load is None or not load.rows:
+            return []
+        if isinstance(error, CalledOff):
+            for sequence in load.rows:
+                self._wait_for_load(sequence)
+            return []
+        return load.rows
+
+    def leave(self, sequence: Sequence) -> None:
+        """Give back what a row holds or waits for."""
+        if sequence in self._entered:
+            self._entered.remove(sequence)
+        elif sequence.adapter is None:
+            return
+        elif sequence.slot is not None:
+            sequence.slot = None
+            self._cache.unpin(sequence.adapter.digest)
+        elif (load := self._loads.get(sequence.adapter.digest)) is not None and sequence in load.rows:
+            load.rows.remove(sequence)
+            if not load.rows:
+                self._loader.cancel(sequence.adapter.digest)
+
+    def _pin(self, sequence: Sequence) -> bool:
+        assert sequence.adapter is not None, "base rows need no pin"
+        sequence.slot = self._cache.pin(sequence.adapter.digest)
+        return sequence.slot is not None
+
+    def _wait_for_load(self, sequence: Sequence) -> None:
+        assert sequence.adapter is not None, "base rows need no load"
+        load = self._loads.get(sequence.adapter.digest)
+        if load is None:
+            load = self._loads[sequence.adapter.digest] = _Load(self._clock())
+        load.rows.append(sequence)
+        self._loader.start(sequence.adapter)
+
+    def _barrier(self) -> int | None:
+        """Arrival of the first row of the oldest load that has waited too long."""
+        now = self._clock()
+        late = [load.rows[0].arrival for load in self._loads.values() if load.rows and now - load.since > BARRIER_AGE_S]
+        return min(late, default=None)

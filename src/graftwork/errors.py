@@ -1,0 +1,75 @@
+"""Every error a caller can meet.
+
+    GraftworkError
+    ├── InvalidRequest          the caller's words are wrong; `field` says where
+    ├── NotFound                no such thing, or not for you: the two look alike
+    │   └── UnknownModel        a reference names nothing that can answer
+    ├── Conflict                the thing is taken, in use, or moved meanwhile
+    │   └── PreconditionFailed  compare-and-swap: it is no longer what you expected
+    ├── Refused                 an adapter or base cannot be served rightly; `problems` says why
+    ├── Damaged                 stored bytes are missing or no longer match their digest
+    ├── Unavailable             not now: starting, full, or shutting down; try again
+    └── GenerationFailed        one row of a batch failed; its neighbours did not
+
+The message says what was wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class GraftworkError(Exception):
+    """Base of all errors raised for a caller's sake."""
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0]) if self.args else (type(self).__doc__ or type(self).__name__)
+
+
+class InvalidRequest(GraftworkError):
+    """The request cannot be read as it stands."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotFound(GraftworkError):
+    """There is no such thing, or it is not yours to see."""
+
+
+class UnknownModel(NotFound):
+    """The reference names no model that can answer."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"The model {reference!r} does not exist. GET /v1/models lists what can be called.")
+        self.reference = reference
+
+
+class Conflict(GraftworkError):
+    """The name or version is taken, or the thing is in use."""
+
+
+class PreconditionFailed(Conflict):
+    """The pointer is no longer where you expected it."""
+
+
+class Refused(GraftworkError):
+    """An adapter or a base model cannot be served rightly."""
+
+    def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+class Damaged(GraftworkError):
+    """Stored bytes are missing or do not match their digest."""
+
+
+class Unavailable(GraftworkError):
+    """Not possible now; try again later."""
+
+
+class GenerationFailed(GraftworkError):
+    """This row failed while it was being generated."""

@@ -1,0 +1,121 @@
+"""Attention over paged keys and values: the types, and the plain torch truth.
+
+NOTE: Pages are vLLM's idea (https://arxiv.org/abs/2309.06180). Within a page keys lie transposed, as
+[head_dim, tokens], so that a page's scores against a query are sums of contiguous rows; values lie as
+[tokens, head_dim].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+PAGE_TOKENS = 64
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A row with several new tokens: a prompt, or a part of one."""
+
+    new: slice  # its tokens in the batch
+    length: int  # its tokens in the cache, the new ones included
+    pages: Tensor  # [pages in use]
+    mask: Tensor | None  # [new tokens, length], true where a token sees; None: causal from the start
+
+
+@dataclass(frozen=True)
+class AttentionRows:
+    """Where each row's new tokens lie in the flattened batch, and where all its tokens lie in the pages.
+
+    The derived arrays are made once per step, on first use. Every row has at least one new token.
+    """
+
+    query_start: npt.NDArray[np.int32]  # [rows + 1]: row i's new tokens run from query_start[i] to the next
+    context_len: npt.NDArray[np.int32]  # [rows]: tokens in the cache, this step's included
+    page_table: npt.NDArray[np.int32]  # [rows, max_pages]: page ids, in order; unused places hold anything
+
+    @cached_property
+    def query_len(self) -> npt.NDArray[np.int32]:  # [rows]
+        """New tokens of each row."""
+        return np.diff(self.query_start)
+
+    @cached_property
+    def positions(self) -> npt.NDArray[np.int64]:  # [tokens]
+        """Each new token's place in its own row: the last new token sits at context_len - 1."""
+        first = self.context_len.astype(np.int64) - self.query_start[1:]
+        return np.arange(self.query_start[-1], dtype=np.int64) + np.repeat(first, self.query_len)
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.int64]:  # [2, tokens]
+        """For each new token the page it is written to, and its place within that page."""
+        row = np.repeat(np.arange(len(self.context_len)), self.query_len)
+        page = self.page_table[row, self.positions // PAGE_TOKENS]
+        return np.stack([page.astype(np.int64), self.positions % PAGE_TOKENS])
+
+    @cached_property
+    def single(self) -> npt.NDArray[np.int64]:  # [rows with one new token, 2 + max_pages]
+        """The decode kernel's rows: the token's place in the batch, the context's length, the page ids."""
+        row = np.flatnonzero(self.query_len == 1)
+        head = np.stack([self.query_start[row], self.context_len[row]], axis=1)
+        return np.concatenate([head, self.page_table[row]], axis=1, dtype=np.int64)
+
+    @cached_property
+    def single_tokens(self) -> int:
+        """Tokens in the cache of all rows with one new token."""
+        return int(self.single[:, 1].sum())
+
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        """The rows with more new tokens than one."""
+        return [self._chunk(int(row)) for row in np.flatnonzero(self.query_len > 1)]
+
+    def _chunk(self, row: int) -> Chunk:
+        new, length = int(self.query_len[row]), int(self.context_len[row])
+        start = int(self.query_start[row])
+        pages = torch.from_numpy(self.page_table[row, : -(-length // PAGE_TOKENS)].astype(np.int64))
+        mask = None if new == length else torch.ones(new, length, dtype=torch.bool).tril(length - new)
+        return Chunk(slice(start, start + new), length, pages, mask)
+
+
+def write_kv(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionRows) -> None:
+    """Put this step's keys and values, both [tokens, kv_heads, head_dim], into their pages of one layer."""
+    page, offset = torch.from_numpy(rows.places)
+    keys[page, layer, :, :, offset] = k  # keys: [pages, layers, kv_heads, head_dim, PAGE_TOKENS]
+    values[page, layer, :, offset, :] = v  # values: [pages, layers, kv_heads, PAGE_TOKENS, head_dim]
+
+
+def attend(q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionRows, scale: float) -> Tensor:
+    """Causal, grouped-query attention of each row's new tokens over that row's own tokens, in float32.
+
+    q is [tokens, heads, head_dim] and so is the result; query head h reads kv head h // (heads / kv_heads).
+    """
+    out = torch.empty_like(q, memory_format=torch.contiguous_format)
+    for row, length in enumerate(rows.context_len.tolist()):
+        new = slice(int(rows.query_start[row]), int(rows.query_start[row + 1]))
+        pages = torch.from_numpy(rows.page_table[row, : -(-length // PAGE_TOKENS)].astype(np.int64))
+        k, v = gather(keys, values, layer, pages, length)  # [kv_heads, length, head_dim]
+        out[new] = _attend_row(q[new].float(), k.float(), v.float(), scale).to(q.dtype)
+    return out
+
+
+def gather(keys: Tensor, values: Tensor, layer: int, pages: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """One row's keys and values as [kv_heads, length, head_dim], copied out of its pages."""
+    k = keys[pages, layer].permute(1, 0, 3, 2).flatten(1, 2)  # from [pages, kv_heads, head_dim, PAGE_TOKENS]
+    v = values[pages, layer].permute(1, 0, 2, 3).flatten(1, 2)  # from [pages, kv_heads, PAGE_TOKENS, head_dim]
+    return k[:, :length], v[:, :length]
+
+
+def _attend_row(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """q [new, heads, head_dim] over k and v [kv_heads, length, head_dim]; the new tokens are the last."""
+    new, heads, _ = q.shape
+    length = k.shape[1]
+    k = k.repeat_interleave(heads // k.shape[0], dim=0)  # [heads, length, head_dim]
+    v = v.repeat_interleave(heads // v.shape[0], dim=0)
+    scores = (q.transpose(0, 1) @ k.transpose(1, 2)) * scale  # [heads, new, length]
+    future = torch.ones(new, length, dtype=torch.bool, device=q.device).triu(length - new + 1)
+    return (scores.masked_fill(future, float("-inf")).softmax(-1) @ v).transpose(0, 1)

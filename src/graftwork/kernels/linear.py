@@ -1,0 +1,59 @@
+"""PackedLinear: a frozen weight laid out once for the matmul library."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+OPERATORS = ("_reorder_linear_weight", "_linear_pointwise")
+
+
+def can_pack(weight: Tensor) -> bool:
+    """Whether this torch has oneDNN's packed layout for this weight; it lies behind private operators."""
+    ops = torch.ops.mkldnn
+    return (
+        weight.device.type == "cpu"
+        and torch._C._has_mkldnn
+        and all(hasattr(ops, name) for name in OPERATORS)
+        and (weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and _has_bf16()))
+    )
+
+
+class PackedLinear:
+    """y = x Wᵀ + bias for one frozen W [out, in].
+
+    Plain `F.linear` re-lays W at every call, which costs half the time at few rows; here oneDNN's layout is
+    made once. The caller may free its plain copy when `packed` is true: `dense` gives the same bits back.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, *, pack: bool = True) -> None:
+        self.out_features, self.in_features = weight.shape
+        self.dtype = weight.dtype
+        self.bias = bias
+        self.packed = pack and can_pack(weight)
+        self._weight = weight.detach()
+        if self.packed:
+            self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, None)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x [tokens, in] to [tokens, out]."""
+        if self.packed:
+            y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self.bias, "none", [], "")
+            return y
+        return F.linear(x, self._weight, self.bias)
+
+    def dense(self) -> Tensor:
+        """W [out, in], bit for bit as it was given: for hashes, not for the request path."""
+        return self._weight.to_dense() if self.packed else self._weight
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of W and bias, without the library's padding."""
+        bias = 0 if self.bias is None else self.bias.numel()
+        return (self.out_features * self.in_features + bias) * self.dtype.itemsize
+
+
+def _has_bf16() -> bool:
+    check = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return check is not None and bool(check())

@@ -1,0 +1,80 @@
+"""Low-rank products of many adapters in one batch: the types, and the plain torch truth.
+
+NOTE: The words are those of Punica (arXiv 2310.18547) and S-LoRA (arXiv 2311.03285). A segment is a run of
+tokens that use one adapter; *shrink* takes x to h = x Aᵀ of width rank, *expand* takes h to the output's
+width. Ranks differ between segments; nothing is padded to the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Tokens [start, stop) of a batch that use the adapter in `slot`; base-only tokens are in no segment."""
+
+    start: int
+    stop: int
+    slot: int
+
+
+@dataclass(frozen=True)
+class LowRankSlots:
+    """Where each resident adapter's matrices lie in the pool, in elements of it.
+
+    For slot s and site i, with r = rank[s, i]: A is `pool[a : a + r * in]` as [r, in] and B transposed is
+    `pool[b : b + r * out]` as [r, out], with the adapter's scale folded in. Rank 0: nothing at that site.
+    """
+
+    rank: npt.NDArray[np.int32]  # [slots, sites]
+    a_offset: npt.NDArray[np.int64]  # [slots, sites]
+    b_offset: npt.NDArray[np.int64]  # [slots, sites]
+    pool: Tensor  # [elements], in the serving dtype
+
+
+class LowRankPlan:
+    """One step's segments bound to the slots they read; made once per step, used at every site.
+
+    `active[site]` is false where no segment has anything to add: nothing needs to be called there.
+    """
+
+    def __init__(self, segments: Sequence[Segment], slots: LowRankSlots) -> None:
+        self.segments = tuple(segment for segment in segments if segment.stop > segment.start)
+        self.slots = slots
+        used = np.fromiter((segment.slot for segment in self.segments), np.int64, len(self.segments))
+        self.rank = slots.rank[used]  # [segments, sites]
+        self.a_offset = slots.a_offset[used]  # [segments, sites]
+        self.b_offset = slots.b_offset[used]  # [segments, sites]
+        self.active: list[bool] = (self.rank.max(axis=0, initial=0) > 0).tolist()  # [sites]
+
+    def add(self, x: Tensor, y: Tensor, site: int) -> None:
+        """Add every segment's low-rank product to y [tokens, out] in place; x is [tokens, in]."""
+        lowrank_add(x, y, site, self.segments, self.slots)
+
+
+def lowrank_add(x: Tensor, y: Tensor, site: int, segments: Sequence[Segment], slots: LowRankSlots) -> None:
+    """y[start:stop] += (x[start:stop] Aᵀ) Bᵀ for every segment, in float32, rounded once when added to y.
+
+    x is [tokens, in], y is [tokens, out] and changes in place; tokens of no segment keep their bits.
+    """
+    for segment in segments:
+        rank = int(slots.rank[segment.slot, site])
+        if rank == 0 or segment.stop == segment.start:
+            continue
+        a = matrix(slots.pool, int(slots.a_offset[segment.slot, site]), rank, x.shape[1])  # [rank, in]
+        bt = matrix(slots.pool, int(slots.b_offset[segment.slot, site]), rank, y.shape[1])  # [rank, out]
+        rows = y[segment.start : segment.stop]
+        h = x[segment.start : segment.stop].float() @ a.float().T  # shrink: [segment, rank]
+        rows.copy_(torch.addmm(rows.float(), h, bt.float()))  # expand
+
+
+def matrix(pool: Tensor, offset: int, rows: int, columns: int) -> Tensor:
+    """The [rows, columns] matrix that begins at an element of the pool: a view, never a copy."""
+    return pool[offset : offset + rows * columns].view(rows, columns)

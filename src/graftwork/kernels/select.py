@@ -1,0 +1,80 @@
+"""Kernels: the one set of operations an engine calls, chosen once by device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graftwork.kernels import attention, attention_cpu, lowrank_cpu
+from graftwork.kernels.attention import AttentionRows
+from graftwork.kernels.linear import PackedLinear
+from graftwork.kernels.lowrank import LowRankPlan, LowRankSlots, Segment
+
+WriteKV = Callable[[Tensor, Tensor, Tensor, Tensor, int, AttentionRows], None]
+Attend = Callable[[Tensor, Tensor, Tensor, int, AttentionRows, float], Tensor]
+
+
+@dataclass
+class Kernels:
+    """The operations of one device. Call them from one thread: the engine's loop."""
+
+    name: str
+    prepare: Callable[[Sequence[Segment], LowRankSlots], LowRankPlan]
+    write_kv: WriteKV
+    attend: Attend
+    pack_linear: Callable[[Tensor, Tensor | None], PackedLinear]
+    warm: Callable[[torch.dtype], None]  # compiles every kernel for a dtype, or reads it from the disk cache
+    launches: int = 0  # of adapter kernels, ever: base-only steps leave it alone
+
+    def lowrank_add(self, x: Tensor, y: Tensor, site: int, plan: LowRankPlan) -> None:
+        """Add what the step's adapters have at a site to y [tokens, out] in place; x is [tokens, in]."""
+        if plan.active[site]:
+            self.launches += 1
+            plan.add(x, y, site)
+
+    def set_threads(self, threads: int) -> None:
+        """Use so many threads in torch, whose pool is ours too; holds in every thread of the process."""
+        torch.set_num_threads(threads)
+
+
+def kernels_for(device: str) -> Kernels:
+    """A device's kernels; "reference" gives the plain torch ones, for tests and for doubts.
+
+    Raises:
+        ValueError: no kernels exist for the device.
+    """
+    if device not in KERNELS:
+        raise ValueError(f"There are no kernels for device {device!r}; there are {', '.join(KERNELS)}.")
+    return KERNELS[device]()
+
+
+def _reference() -> Kernels:
+    return Kernels(
+        name="reference",
+        prepare=LowRankPlan,
+        write_kv=attention.write_kv,
+        attend=attention.attend,
+        pack_linear=lambda weight, bias: PackedLinear(weight, bias, pack=False),
+        warm=lambda dtype: None,
+    )
+
+
+def _cpu() -> Kernels:
+    def warm(dtype: torch.dtype) -> None:
+        lowrank_cpu.warm(dtype)
+        attention_cpu.warm(dtype)
+
+    return Kernels(
+        name="cpu",
+        prepare=lowrank_cpu.CpuLowRankPlan,
+        write_kv=attention_cpu.write_kv,
+        attend=attention_cpu.attend,
+        pack_linear=PackedLinear,
+        warm=warm,
+    )
+
+
+KERNELS: dict[str, Callable[[], Kernels]] = {"cpu": _cpu, "reference": _reference}

@@ -1,0 +1,23 @@
+"""ForwardBatch: everything one forward pass needs, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from graftwork.kernels.attention import AttentionRows
+from graftwork.kernels.lowrank import LowRankPlan
+
+
+@dataclass(frozen=True)
+class ForwardBatch:
+    """The new tokens of all rows, one after another, without padding."""
+
+    token_ids: Tensor  # [tokens] int64
+    positions: Tensor  # [tokens] int64, each token's place in its own row
+    rows: AttentionRows
+    keys: Tensor  # [pages, layers, kv_heads, head_dim, PAGE_TOKENS]
+    values: Tensor  # [pages, layers, kv_heads, PAGE_TOKENS, head_dim]
+    logits_at: Tensor  # [sampled] int64, indices into tokens
+    plan: LowRankPlan | None  # None when no row has an adapter: then no adapter code runs at all

@@ -1,0 +1,156 @@
+"""Survey a Hugging Face folder into its outline, and refuse what cannot be served rightly.
+
+The model is built on the meta device, so its weights are read only once, for their digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from graftwork.adapters.outline import LinearSite, Outline, weights_digest
+from graftwork.errors import Refused
+from graftwork.models.base import weight_files
+
+
+def survey(folder: Path, *, base: str, source: str, revision: str | None) -> Outline:
+    """Measure the model in `folder`.
+
+    Raises:
+        Refused: naming what is missing, damaged or not supported.
+    """
+    config = read_config(folder)
+    model = skeleton(config)
+    shards = weight_files(folder)
+    linears = [(path, module) for path, module in linear_modules(model)]
+    return Outline(
+        base=base,
+        architecture=type(model).__name__,
+        weights_digest=weights_digest(stored_tensors(shards)),
+        dtype=str(_stored_dtype(shards)),
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_hidden_layers,
+        num_heads=config.num_attention_heads,
+        num_kv_heads=getattr(config, "num_key_value_heads", None) or config.num_attention_heads,
+        head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+        max_context=config.max_position_embeddings,
+        linears=tuple(
+            LinearSite(path, module.in_features, module.out_features, module.bias is not None)
+            for path, module in linears
+        ),
+        modules=tuple(path for path, _ in model.named_modules() if path),
+        ties=_ties(model),
+        source=source,
+        revision=revision,
+    )
+
+
+def read_config(folder: Path) -> Any:
+    """The model's config, checked for what would make its answers wrong here.
+
+    Raises:
+        Refused: with the reason.
+    """
+    try:
+        config = AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{folder}/config.json cannot be read: {str(error).strip().splitlines()[0]}") from error
+    if reason := _unfit(config):
+        raise Refused(f"The base in {folder} cannot be served: {reason}.")
+    return config
+
+
+def _unfit(config: Any) -> str | None:
+    known = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
+    claimed = config.architectures or []
+    if known is None or config.is_encoder_decoder or (claimed and claimed[0] != known):
+        return f"{claimed[0] if claimed else config.model_type} is not a causal language model"
+    if getattr(config, "quantization_config", None):
+        return "it is quantised, and its plain weights are needed"
+    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
+    if rope in ("dynamic", "longrope"):
+        return f"its rotary embedding ({rope}) changes with the longest row of the batch"
+    for field in ("attn_logit_softcapping", "kv_lora_rank", "attention_chunk_size"):
+        if getattr(config, field, None):
+            return f"its attention uses {field}, which is not plain keys and values"
+    needed = (
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "max_position_embeddings",
+    )
+    missing = [field for field in needed if not isinstance(getattr(config, field, None), int)]
+    return f"its config lacks {', '.join(missing)}" if missing else None
+
+
+def skeleton(config: Any) -> PreTrainedModel:
+    """The model without weights.
+
+    Raises:
+        Refused: when its class keeps its attention to itself.
+    """
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    if not model.is_backend_compatible():
+        raise Refused(f"{type(model).__name__} does not let its attention be replaced, so it cannot be batched here.")
+    return model
+
+
+def linear_modules(model: PreTrainedModel) -> Iterator[tuple[str, torch.nn.Linear]]:
+    """Every linear layer of the blocks, in the model's order; the output head is not one of them."""
+    head = model.get_output_embeddings()
+    for path, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and module is not head:
+            yield path, module
+
+
+def stored_tensors(shards: list[Path]) -> Iterator[tuple[str, str, tuple[int, ...], memoryview]]:
+    """Every tensor of a checkpoint sorted by name, one in memory at a time.
+
+    Raises:
+        Refused: naming the shard that is truncated or damaged.
+    """
+    with ExitStack() as stack:
+        files = [stack.enter_context(_opened(shard)) for shard in shards]
+        where = {name: file for file in files for name in file.keys()}  # noqa: SIM118 (not a dict)
+        for name in sorted(where):
+            tensor = where[name].get_tensor(name)
+            yield name, dtype_name(tensor.dtype), tuple(tensor.shape), tensor_bytes(tensor)
+
+
+def _opened(shard: Path) -> Any:
+    try:
+        return safe_open(shard, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise Refused(f"{shard} is damaged or only half downloaded: {error}") from error
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def tensor_bytes(tensor: torch.Tensor) -> memoryview:
+    """The little-endian bytes of a CPU tensor, without a copy where it is contiguous."""
+    return tensor.contiguous().view(-1).view(torch.uint8).numpy().data
+
+
+def _stored_dtype(shards: list[Path]) -> str:
+    with safe_open(shards[0], framework="pt") as file:
+        return dtype_name(file.get_tensor(next(iter(file.keys()))).dtype)
+
+
+def _ties(model: PreTrainedModel) -> tuple[tuple[str, ...], ...]:
+    if not getattr(model.config, "tie_word_embeddings", False):
+        return ()
+    head, embed = model.get_output_embeddings(), model.get_input_embeddings()
+    names = {id(module): path for path, module in model.named_modules()}
+    return ((f"{names[id(head)]}.weight", f"{names[id(embed)]}.weight"),)

@@ -1,0 +1,141 @@
+"""TransformersModel: any transformers decoder whose attention can be replaced, run on a ragged batch.
+
+Interface: https://huggingface.co/docs/transformers/attention_interface
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, PreTrainedModel
+
+from graftwork.adapters.outline import Outline, weights_digest
+from graftwork.errors import Refused
+from graftwork.kernels.select import Kernels
+from graftwork.models.forward_batch import ForwardBatch
+from graftwork.models.sites import BatchHolder, SiteLinear
+from graftwork.models.survey import dtype_name, linear_modules, tensor_bytes
+
+ATTENTION_NAME = "graftwork_paged"
+#: What a module may pass its attention without changing the result of plain causal attention.
+_HARMLESS = {
+    "dropout",
+    "scaling",
+    "position_ids",
+    "is_causal",
+    "use_cache",
+    "cache_position",
+    "output_attentions",
+}
+
+
+class TransformersModel:
+    """One frozen base in memory: linear layers become sites, attention reads the paged cache.
+
+    Owns its module and the batch holder; call `forward` from one thread.
+    """
+
+    def __init__(self, module: PreTrainedModel, outline: Outline, kernels: Kernels, max_context: int) -> None:
+        self.outline = outline
+        self.dtype: torch.dtype = module.dtype
+        self._module = module
+        self._kernels = kernels
+        self._holder = BatchHolder()
+        self._max_context = max_context
+        self._plain_layers: set[int] = set()  # layers whose attention was found to be plain
+        #: Digest of the weights as loaded, in the serving dtype.
+        self.loaded_digest = weights_digest(_live_tensors(module))
+        self._replace_linears()
+        for part in module.modules():
+            if hasattr(part, "layer_idx"):
+                part.graftwork = self  # the attention function finds us through its module
+        module.set_attn_implementation(ATTENTION_NAME)
+
+    @torch.inference_mode()
+    def forward(self, batch: ForwardBatch) -> Tensor:
+        """Write the batch's keys and values to their pages and return logits [sampled, vocab] in the serving dtype."""
+        with self._holder.holding(batch):
+            output = self._module(
+                input_ids=batch.token_ids[None],
+                position_ids=batch.positions[None],
+                use_cache=False,
+                logits_to_keep=batch.logits_at,
+            )
+        logits: Tensor = output.logits[0]
+        return logits
+
+    def weights_digest(self) -> str:
+        """The digest of the weights as they are now, read back through their packed form."""
+        return weights_digest(_live_tensors(self._module))
+
+    def attend(
+        self, part: Any, q: Tensor, k: Tensor, v: Tensor, scaling: float | None, options: dict[str, Any]
+    ) -> Tensor:
+        """Attention of one layer: q [1, heads, tokens, head_dim], k and v with kv_heads → [1, tokens, heads, head_dim].
+
+        Raises:
+            Refused: when the layer asks for something plain causal attention is not.
+        """
+        batch, layer = self._holder.batch, part.layer_idx
+        if layer not in self._plain_layers:
+            self._check_plain(part, scaling, options)
+            self._plain_layers.add(layer)
+        assert scaling is not None, "checked for this layer"
+        k, v, q = (tensor[0].transpose(0, 1).contiguous() for tensor in (k, v, q))
+        self._kernels.write_kv(k, v, batch.keys, batch.values, layer, batch.rows)
+        return self._kernels.attend(q, batch.keys, batch.values, layer, batch.rows, scaling)[None]
+
+    def _check_plain(self, part: Any, scaling: float | None, options: dict[str, Any]) -> None:
+        window = options.get("sliding_window")
+        if window is not None and window < self._max_context:
+            raise Refused(
+                f"The base's attention slides over {window} tokens only; set max_model_len to {window} to serve it."
+            )
+        for name, value in options.items():
+            if value is not None and name not in _HARMLESS and name != "sliding_window":
+                raise Refused(f"The base's attention asks for {name}, which is not supported.")
+        if scaling is None or not getattr(part, "is_causal", True):
+            raise Refused("The base's attention is not plain causal attention.")
+
+    def _replace_linears(self) -> None:
+        sites = self.outline.site_of
+        head = self._module.get_output_embeddings()
+        names = {id(module): path for path, module in self._module.named_modules()}
+        layers = [*linear_modules(self._module), (names[id(head)], head)]
+        for path, linear in layers:
+            parent, _, name = path.rpartition(".")
+            site = SiteLinear(linear, sites.get(path), self._kernels, self._holder)
+            setattr(self._module.get_submodule(parent), name, site)  # frees the plain weight of this layer
+
+
+def _live_tensors(module: PreTrainedModel) -> Iterator[tuple[str, str, tuple[int, ...], memoryview]]:
+    """Every weight by its checkpoint name, sorted; a head tied to the embedding counts once, as in the file."""
+    makers: dict[str, Callable[[], Tensor]] = {
+        name: partial(getattr, value, "data") for name, value in module.named_parameters()
+    }
+    tied = bool(getattr(module.config, "tie_word_embeddings", False))
+    for path, part in module.named_modules():
+        if isinstance(part, SiteLinear) and not (tied and part is module.get_output_embeddings()):
+            makers[f"{path}.weight"] = part.dense
+            if part.packed.bias is not None:
+                makers[f"{path}.bias"] = partial(getattr, part.packed, "bias")
+    for name in sorted(makers):
+        tensor = makers[name]()
+        yield name, dtype_name(tensor.dtype), tuple(tensor.shape), tensor_bytes(tensor)
+
+
+def _paged_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
+    scaling: float | None = None, **options: Any,
+) -> tuple[Tensor, None]:  # fmt: skip
+    if attention_mask is not None:
+        raise Refused("The base builds an attention mask of its own, which is not supported.")
+    model: TransformersModel = module.graftwork
+    return model.attend(module, query, key, value, scaling, options), None
+
+
+AttentionInterface.register(ATTENTION_NAME, _paged_attention)

@@ -1,0 +1,105 @@
+"""Every setting, with its unit in its name: flags over `GRAFTWORK_*` variables over `graftwork.yaml` over defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+from pydantic import Field, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    YamlConfigSettingsSource,
+)
+
+
+def default_home() -> Path:
+    """Where Graftwork keeps its files when `GRAFTWORK_HOME` is not set."""
+    return Path(platformdirs.user_data_dir("graftwork"))
+
+
+class Settings(BaseSettings):
+    """One frozen value, made at the door and handed down; each part reads only what it needs.
+
+    Raises:
+        pydantic.ValidationError: naming the setting and what is wrong with its value.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="GRAFTWORK_", yaml_file="graftwork.yaml", frozen=True, extra="forbid")
+
+    home: Path = Field(default_factory=default_home, description="Folder of the database, the artifacts and the cache.")
+    cache_dir: Path | None = Field(
+        default=None, description="Unpacked bases and bundles, safe to delete; `<home>/cache` when not given."
+    )
+
+    base: str = Field(
+        default="smollm2-135m",
+        description="The base model: a built-in name, a Hugging Face folder or a hub id.",
+    )
+    base_revision: str | None = Field(default=None, description="Hub revision of the base, when it is a hub id.")
+    base_name: str | None = Field(default=None, description="The name the base answers to; derived when not given.")
+
+    host: str = Field(default="127.0.0.1", description="Address the server listens on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port the server listens on; 0 takes a free one.")
+    max_body_bytes: int = Field(default=32 << 20, ge=1024, description="Largest JSON request body, in bytes.")
+    max_blob_bytes: int = Field(default=4 << 30, ge=1024, description="Largest uploaded file, in bytes.")
+
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto", description="Number format of the base and the adapters while serving."
+    )
+    threads: int = Field(default=0, ge=0, description="Compute threads; 0 takes one per physical core.")
+    max_model_len: int | None = Field(
+        default=None,
+        ge=16,
+        description="Longest prompt plus answer, in tokens; the base's own limit when not given.",
+    )
+    max_num_seqs: int = Field(default=64, ge=1, description="Most requests in one step.")
+    max_num_batched_tokens: int = Field(default=512, ge=64, description="Token budget of one step.")
+    kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20, description="Memory for keys and values, in bytes.")
+    adapter_cache_bytes: int = Field(default=1 << 30, ge=1 << 20, description="Memory for resident adapters, in bytes.")
+    max_rank: int = Field(default=64, ge=1, le=1024, description="Largest low-rank width that is served.")
+    max_waiting: int = Field(default=1024, ge=1, description="Most requests that may queue before 503.")
+    load_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for an adapter to load, in seconds.")
+    pin: tuple[str, ...] = Field(default=(), description="References loaded before the server is ready.")
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+
+    @field_validator("home", "cache_dir")
+    @classmethod
+    def _expand(cls, value: Path | None) -> Path | None:
+        return None if value is None else value.expanduser().absolute()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls)
+
+    @property
+    def cache(self) -> Path:
+        return self.cache_dir if self.cache_dir is not None else self.home / "cache"
+
+    @property
+    def bases(self) -> Path:
+        """Prepared base models, one folder each."""
+        return self.cache / "bases"
+
+    @property
+    def bundles(self) -> Path:
+        """Verified working copies of adapter versions, one folder per digest."""
+        return self.cache / "bundles"
+
+    @property
+    def artifacts(self) -> Path:
+        return self.home / "artifacts"
+
+    @property
+    def database_url(self) -> str:
+        return f"sqlite:///{self.home / 'graftwork.db'}"

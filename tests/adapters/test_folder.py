@@ -1,0 +1,79 @@
+"""AdapterFolder: damaged, missing and dangerous files are refused by name, quickly, and never executed."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graftwork.adapters.folder import AdapterFolder, StoredTensor
+from graftwork.errors import Refused
+from support.fixtures import Tiny
+
+WEIGHTS = "adapter_model.safetensors"
+
+
+@pytest.fixture
+def copy(tiny: Tiny, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tiny.adapter("a3"), tmp_path / "copy"))
+
+
+def test_missing_folder_and_missing_config_are_named(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="not a folder"):
+        AdapterFolder.open(tmp_path / "nowhere")
+    with pytest.raises(Refused, match=r"adapter_config\.json is missing"):
+        AdapterFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", "{'a': 1}", "[" * 100_000])
+def test_a_config_that_is_no_object_is_refused(copy: Path, text: str) -> None:
+    (copy / "adapter_config.json").write_text(text)
+    with pytest.raises(Refused, match=r"adapter_config\.json"):
+        AdapterFolder.open(copy)
+
+
+@pytest.mark.parametrize("size", [0, 7, 8, 100, -1, -1000])
+def test_truncated_weights_are_refused(copy: Path, size: int) -> None:
+    data = (copy / WEIGHTS).read_bytes()
+    (copy / WEIGHTS).write_bytes(data[:size])
+    with pytest.raises(Refused, match="whole safetensors"):
+        _ = AdapterFolder.open(copy).tensors
+
+
+def test_a_huge_header_length_is_refused(copy: Path) -> None:
+    (copy / WEIGHTS).write_bytes(struct.pack("<Q", 1 << 60) + b"{}")
+    with pytest.raises(Refused, match="whole safetensors"):
+        _ = AdapterFolder.open(copy).tensors
+
+
+def test_a_git_lfs_pointer_is_named(copy: Path) -> None:
+    (copy / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
+    with pytest.raises(Refused, match="git lfs pull"):
+        _ = AdapterFolder.open(copy).tensors
+
+
+class _Marker:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return Path.touch, (self.path,)
+
+
+def test_a_pickle_is_refused_and_not_run(copy: Path, tmp_path: Path) -> None:
+    (copy / WEIGHTS).unlink()
+    marker = tmp_path / "ran"
+    (copy / "adapter_model.bin").write_bytes(pickle.dumps(_Marker(marker)))
+    with pytest.raises(Refused, match="pickle"):
+        _ = AdapterFolder.open(copy).tensors
+    assert not marker.exists()
+
+
+def test_bfloat16_is_widened_exactly() -> None:
+    values = np.array([1.0, -2.5, 3.140625, 0.0], np.float32)
+    halves = (values.view(np.uint32) >> 16).astype("<u2").tobytes()
+    assert (StoredTensor("x", "BF16", (2, 2), halves).float32() == values.reshape(2, 2)).all()

@@ -1,0 +1,168 @@
+"""AdapterCache: what is pinned stays, the least recently used goes first, and errors leave the books as they were."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import torch
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from graftwork.adapters.outline import LinearSite, Outline
+from graftwork.adapters.serving_form import LowRankSlice, ServingForm
+from graftwork.engine.adapter_cache import AdapterCache, CalledOff
+from graftwork.errors import Refused, Unavailable
+
+SITES = (LinearSite("x", 48, 32, False), LinearSite("y", 32, 64, False))
+OUTLINE = Outline("b", "X", "sha256:0", "float32", 8, 4, 1, 1, 1, 2, 512, SITES, (), (), "b")
+PAGE_BYTES = (1 << 16) * 4
+
+
+def form(rank: int, fill: float = 1.0) -> ServingForm:
+    return ServingForm(
+        tuple(
+            LowRankSlice(i, torch.full((rank, site.in_features), fill), torch.full((rank, site.out_features), -fill))
+            for i, site in enumerate(SITES)
+        )
+    )
+
+
+def cache_of(pages: int) -> AdapterCache:
+    return AdapterCache(OUTLINE, torch.float32, pages * PAGE_BYTES, max_rank=1024)
+
+
+def insert(cache: AdapterCache, digest: str, made: ServingForm, wait_s: float = 0.0) -> None:
+    cache.insert(digest, made, time.monotonic() + wait_s, lambda: True)
+
+
+def test_tables_point_at_the_weights_of_the_version() -> None:
+    cache = cache_of(4)
+    insert(cache, "a", form(3, 1.0))
+    insert(cache, "b", form(5, 2.0))
+    for digest, rank, fill in (("a", 3, 1.0), ("b", 5, 2.0)):
+        slot = cache.pin(digest)
+        assert slot is not None
+        for index, site in enumerate(SITES):
+            assert cache.slots.rank[slot, index] == rank
+            for table, width, sign in (
+                (cache.slots.a_offset, site.in_features, 1),
+                (cache.slots.b_offset, site.out_features, -1),
+            ):
+                start = int(table[slot, index])
+                assert (cache.slots.pool[start : start + rank * width] == sign * fill).all()
+
+
+def test_a_matrix_never_straddles_two_pages() -> None:
+    cache, rank = cache_of(8), 600
+    insert(cache, "a", form(rank))
+    slot = cache.pin("a")
+    for index, site in enumerate(SITES):
+        for table, width in (
+            (cache.slots.a_offset, site.in_features),
+            (cache.slots.b_offset, site.out_features),
+        ):
+            start = int(table[slot, index])
+            assert start // (1 << 16) == (start + rank * width - 1) // (1 << 16)
+
+
+def test_evicts_only_unpinned_and_the_least_recently_used_first() -> None:
+    cache = cache_of(3)
+    for digest in "abc":
+        insert(cache, digest, form(4))
+    cache.unpin("b")
+    cache.unpin("c")
+    assert cache.pin("b") is not None
+    cache.unpin("b")  # b is now the more recent of the two
+    insert(cache, "d", form(4))
+    assert set(cache.resident) == {"a", "b", "d"}
+    insert(cache, "e", form(4))
+    assert set(cache.resident) == {"a", "d", "e"}
+    cache.check()
+
+
+def test_waits_for_room_until_somebody_lets_go() -> None:
+    cache = cache_of(1)
+    insert(cache, "a", form(4))
+    waiting = threading.Thread(target=insert, args=(cache, "b", form(4), 10.0))
+    waiting.start()
+    cache.unpin("a")
+    waiting.join(5)
+    assert cache.resident == {"b": 1}
+
+
+def test_no_room_until_the_deadline_is_unavailable_and_changes_nothing() -> None:
+    cache = cache_of(1)
+    insert(cache, "a", form(4))
+    with pytest.raises(Unavailable, match="adapter_cache_bytes"):
+        insert(cache, "b", form(4))
+    with pytest.raises(CalledOff):
+        cache.insert("b", form(4), time.monotonic() + 10, lambda: False)
+    assert cache.resident == {"a": 1}
+    cache.check()
+
+
+def test_larger_than_the_whole_cache_is_refused_with_both_numbers() -> None:
+    cache = cache_of(1)
+    with pytest.raises(Refused, match=rf"{3 * PAGE_BYTES}.*{PAGE_BYTES}"):
+        insert(cache, "a", form(900))
+    assert cache.used_bytes == 0
+
+
+def test_a_copy_that_fails_is_rolled_back() -> None:
+    cache = cache_of(2)
+    bad = ServingForm((*form(4).slices, LowRankSlice(9, torch.ones(4, 48), torch.ones(4, 32))))
+    with pytest.raises(IndexError):
+        insert(cache, "a", bad)
+    assert cache.resident == {} and cache.used_bytes == 0
+    cache.check()
+    insert(cache, "a", form(4))
+
+
+def test_inserting_what_is_resident_only_pins_it() -> None:
+    cache = cache_of(2)
+    insert(cache, "a", form(4))
+    insert(cache, "a", form(4))
+    assert cache.resident == {"a": 2}
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Pins are counted by a plain dict beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = cache_of(3)
+        self.pins: dict[str, int] = {}
+
+    @rule(digest=st.sampled_from("abcde"), rank=st.sampled_from([1, 4, 500, 800]))
+    def insert(self, digest: str, rank: int) -> None:
+        before = self.cache.resident
+        try:
+            insert(self.cache, digest, form(rank))
+        except Unavailable:
+            assert self.cache.resident == before
+            return
+        self.pins[digest] = self.pins.get(digest, 0) + 1
+
+    @rule(digest=st.sampled_from("abcde"))
+    def pin(self, digest: str) -> None:
+        slot = self.cache.pin(digest)
+        assert (slot is not None) == (digest in self.cache.resident)
+        if slot is not None:
+            self.pins[digest] = self.pins.get(digest, 0) + 1
+
+    @rule(digest=st.sampled_from("abcde"))
+    def unpin(self, digest: str) -> None:
+        if self.pins.get(digest, 0):
+            self.cache.unpin(digest)
+            self.pins[digest] -= 1
+
+    @invariant()
+    def books_balance(self) -> None:
+        self.cache.check()
+        resident = self.cache.resident
+        assert all(resident.get(digest) == pins for digest, pins in self.pins.items() if pins)
+
+
+TestAdapterCache = CacheMachine.TestCase

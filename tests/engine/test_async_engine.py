@@ -1,0 +1,249 @@
+"""AsyncEngine: answers end for the right reason, bad prompts are refused, and nothing is held when nobody listens."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from graftwork.engine.request import ChatPrompt
+from graftwork.errors import Damaged, GenerationFailed, InvalidRequest, Refused, Unavailable
+from support.engines import FolderSource, ask, ask_all, prompt_of, request, running, settled
+from support.fixtures import Tiny
+
+
+async def test_counts_and_finish_reason(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        answer = await ask(engine, request(prompt_of(1, 10), max_tokens=7))
+        assert (answer.finish_reason, answer.prompt_tokens, answer.completion_tokens) == ("length", 10, 7)
+
+
+async def test_stops_at_an_end_token_unless_told_to_ignore_it(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        free = await ask(engine, request(prompt_of(1, 10)))
+        end = free.tokens[4]
+        first = free.tokens.index(end)
+        answer = await ask(engine, request(prompt_of(1, 10), stop_token_ids=(end,)))
+        assert answer.finish_reason == "stop" and answer.tokens == free.tokens[: first + 1]
+        assert free.text.startswith(answer.text)
+
+
+async def test_stops_at_a_string_that_is_split_over_tokens(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        free = await ask(engine, request(ChatPrompt(({"role": "user", "content": "hello"},)), max_tokens=40))
+        stop = free.text[7:10]
+        answer = await ask(
+            engine, request(ChatPrompt(({"role": "user", "content": "hello"},)), max_tokens=40, stop=(stop,))
+        )
+        assert answer.finish_reason == "stop"
+        assert answer.text == free.text[: free.text.index(stop)]
+
+
+async def test_seeded_samples_do_not_depend_on_batch_mates(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        asked = {"temperature": 0.9, "seed": 7, "top_p": 0.9}
+        alone = await ask(engine, request(prompt_of(1, 12), "a1", **asked))
+        for mates in (1, 3, 7):
+            rows = [request(prompt_of(9 + i, 5 + i), ("a2", None, "a3")[i % 3], temperature=0.7) for i in range(mates)]
+            together = await ask_all(engine, [*rows, request(prompt_of(1, 12), "a1", **asked)])
+            assert together[-1].tokens == alone.tokens
+
+
+@pytest.mark.parametrize(
+    ("prompt", "params", "field"),
+    [
+        ((), {}, "prompt"),
+        ("", {}, "prompt"),
+        ((1, 256), {}, "prompt"),
+        ((1, -1), {}, "prompt"),
+        (ChatPrompt(()), {}, "messages"),
+        (tuple(range(1, 200)) * 3, {}, "messages"),
+        ((1, 2, 3), {"max_tokens": 510}, "max_tokens"),
+    ],
+)
+async def test_a_bad_prompt_is_refused_before_anything_is_reserved(
+    tiny: Tiny, prompt: object, params: dict[str, object], field: str
+) -> None:
+    async with running(tiny) as engine:
+        with pytest.raises(InvalidRequest) as caught:
+            await ask(engine, request(prompt, "a1", **params))
+        assert caught.value.field == field
+        assert engine.stats().adapters_resident == 0
+
+
+async def test_too_long_a_prompt_names_both_numbers(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        with pytest.raises(InvalidRequest, match=r"600 tokens.*512"):
+            await ask(engine, request((1,) * 600))
+
+
+async def test_closing_the_iterator_frees_row_pages_and_pin(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        async with aclosing(engine.generate(request(prompt_of(1, 10), "a1", max_tokens=400))) as stream:
+            await anext(stream)
+            assert engine.stats().adapters_pinned == 1
+        steps = engine.stats().steps
+        await settled(engine)
+        assert engine.stats().steps <= steps + 2  # the one that ran, and at most one begun before the message came
+
+
+async def test_a_hundred_requests_closed_at_any_time_leave_nothing(tiny: Tiny) -> None:
+    async with running(tiny, max_num_seqs=4) as engine:
+
+        async def leave(index: int) -> None:
+            stream = engine.generate(request(prompt_of(index, 30), ("a1", "a2", None)[index % 3], max_tokens=100))
+            task = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0.0005 * (index % 20))
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await stream.aclose()
+
+        await asyncio.gather(*map(leave, range(100)))
+        await settled(engine)
+        engine.check()
+        assert (await ask(engine, request(prompt_of(1, 5), "a1"))).finish_reason == "length"
+
+
+async def test_fifty_first_requests_load_an_adapter_once(tiny: Tiny) -> None:
+    source = FolderSource(tiny.root)
+    async with running(tiny, source) as engine:
+        answers = await ask_all(engine, [request(prompt_of(2, 12), "a1") for _ in range(50)])
+        assert source.reads == ["a1"]
+        assert len({tuple(answer.tokens) for answer in answers}) == 1
+
+
+async def test_a_failing_load_fails_its_rows_only_and_is_tried_afresh(tiny: Tiny) -> None:
+    source = FolderSource(tiny.root, failure=Damaged("the blob is damaged"))
+    async with running(tiny, source) as engine:
+        before = engine.stats()
+        asked = [request(prompt_of(i, 8), "a1") for i in range(10)] + [request(prompt_of(i, 8)) for i in range(3)]
+        got = await asyncio.gather(*(ask(engine, one) for one in asked), return_exceptions=True)
+        assert all(isinstance(one, Damaged) for one in got[:10])
+        assert not any(isinstance(one, BaseException) for one in got[10:])
+        assert engine.stats().adapter_bytes == before.adapter_bytes == 0
+        source.failure = None
+        assert (await ask(engine, request(prompt_of(1, 8), "a1"))).finish_reason == "length"
+
+
+async def test_a_source_that_breaks_is_an_error_and_not_a_hang(tiny: Tiny) -> None:
+    async with running(tiny, FolderSource(tiny.root, failure=RuntimeError("no route"))) as engine:
+        with pytest.raises(Unavailable, match="no route"):
+            await ask(engine, request(prompt_of(1, 8), "a1"))
+
+
+async def test_a_bad_adapter_is_refused_and_nothing_is_kept(tiny: Tiny, tmp_path: Path) -> None:
+    shutil.copytree(tiny.adapter("a1"), tmp_path / "bad")
+    file = tmp_path / "bad" / "adapter_model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    async with running(tiny, FolderSource(tmp_path)) as engine:
+        with pytest.raises(Refused) as caught:
+            await ask(engine, request(prompt_of(1, 8), "bad"))
+        assert "adapter_model.safetensors" in " ".join(caught.value.problems)
+        assert engine.stats().adapters_resident == engine.stats().adapter_bytes == 0
+
+
+async def test_more_adapters_than_memory_all_answer(tiny: Tiny) -> None:
+    # A page is sized for the largest rank: here two pages, one adapter each.
+    async with running(tiny, adapter_cache_bytes=1 << 20, max_rank=1024) as engine:
+        rows = [request(prompt_of(i, 6), ("a1", "a2", "a3", None)[i % 4], max_tokens=6) for i in range(24)]
+        answers = await ask_all(engine, rows)
+        assert all(answer.finish_reason == "length" for answer in answers)
+
+
+async def test_an_adapter_waits_for_memory_behind_steady_traffic_and_is_served(tiny: Tiny, tmp_path: Path) -> None:
+    """One page of adapter memory, always held by traffic on a1: a2 is served all the same, within seconds."""
+    source = FolderSource(tiny.root)
+    async with running(tiny, source, adapter_cache_bytes=1 << 20, max_rank=1024) as engine:
+        stop = asyncio.Event()
+
+        async def traffic() -> None:
+            while not stop.is_set():
+                await ask(engine, request(prompt_of(1, 6), "a1", max_tokens=200))
+
+        tasks = [asyncio.create_task(traffic()) for _ in range(3)]
+        while not engine.stats().adapters_pinned:
+            await asyncio.sleep(0.001)
+        async with asyncio.timeout(20):
+            assert (await ask(engine, request(prompt_of(1, 6), "a2", max_tokens=3))).finish_reason == "length"
+        stop.set()
+        await asyncio.gather(*tasks)
+
+
+async def test_pinned_adapters_stay_and_their_failure_is_told(tiny: Tiny) -> None:
+    from graftwork.engine.request import AdapterHandle
+
+    source = FolderSource(tiny.root)
+    async with running(tiny, source) as engine:
+        source.failure = Damaged("gone")
+        with pytest.raises(Damaged):
+            await engine.load(AdapterHandle("a2", "local", "a2:1.0.0"))
+        source.failure = None
+        answer = await ask(engine, request(prompt_of(1, 5), "a1"))
+        assert answer.finish_reason == "length" and engine.stats().adapters_resident == 1
+
+
+async def test_a_row_that_is_not_finite_fails_alone(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch import Tensor
+
+    from graftwork.models.forward_batch import ForwardBatch
+    from graftwork.models.transformers_model import TransformersModel
+
+    plain = TransformersModel.forward
+    poisoned = 77
+
+    def forward(self: TransformersModel, batch: ForwardBatch) -> Tensor:
+        logits = plain(self, batch).clone()
+        logits[batch.token_ids[batch.logits_at] == poisoned] = float("nan")
+        return logits
+
+    async with running(tiny) as engine:
+        want = await ask(engine, request((1, 2, 3)))
+        monkeypatch.setattr(TransformersModel, "forward", forward)
+        bad, good = await asyncio.gather(
+            ask(engine, request((1, poisoned))), ask(engine, request((1, 2, 3))), return_exceptions=True
+        )
+        assert isinstance(bad, GenerationFailed)
+        assert not isinstance(good, BaseException) and (good.tokens, good.chosen) == (
+            want.tokens,
+            want.chosen,
+        )
+
+
+async def test_a_step_that_breaks_fails_its_rows_and_the_engine_goes_on(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graftwork.engine.runner import Runner
+
+    async with running(tiny) as engine:
+        with monkeypatch.context() as patch:
+
+            def broken(self: Runner, chunks: object) -> None:
+                raise RuntimeError("out of luck")
+
+            patch.setattr(Runner, "run", broken)
+            with pytest.raises(GenerationFailed, match="out of luck"):
+                await ask(engine, request((1, 2, 3), "a1"))
+        assert (await ask(engine, request((1, 2, 3), "a1"))).finish_reason == "length"
+
+
+async def test_requests_beyond_the_queue_are_told_to_come_back(tiny: Tiny) -> None:
+    async with running(tiny, max_waiting=1, max_num_seqs=1) as engine:
+        got = await asyncio.gather(
+            *(ask(engine, request(prompt_of(i, 5), max_tokens=60)) for i in range(30)), return_exceptions=True
+        )
+        assert any(isinstance(one, Unavailable) for one in got) and any(not isinstance(one, Unavailable) for one in got)
+
+
+async def test_stopping_ends_running_requests_with_a_reason(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        task = asyncio.create_task(ask(engine, request(prompt_of(1, 5), max_tokens=490)))
+        while not engine.stats().running:
+            await asyncio.sleep(0.001)
+        await engine.stop()
+        with pytest.raises(Unavailable, match="shutting down"):
+            await task
+        with pytest.raises(Unavailable):
+            await ask(engine, request((1, 2)))

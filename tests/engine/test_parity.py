@@ -1,0 +1,122 @@
+"""PARITY: every row answers as PEFT does running that adapter alone, whatever else is in the batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from graftwork.settings import Settings
+from support.engines import Answer, ask, ask_all, prompt_of, request, running
+from support.fixtures import Tiny
+from support.oracle import Oracle
+
+#: Largest difference of a chosen token's log-probability on a tiny base in float32.
+FP32 = 1e-4
+ADAPTERS = (None, "a1", "a2", "a3")
+#: Lengths around the page size and the token budget, so that pages and chunks end everywhere.
+LENGTHS = (1, 5, 63, 64, 65, 130, 17, 100)
+
+
+@cache
+def oracle(root: Path, adapter: str | None, dtype: torch.dtype = torch.float32) -> Oracle:
+    return Oracle(root / "base", root / adapter if adapter else None, dtype)
+
+
+def assert_parity(tiny: Tiny, prompt: Sequence[int], adapter: str | None, got: Answer) -> None:
+    tokens, logprobs = oracle(tiny.root, adapter).greedy(list(prompt), len(got.tokens))
+    assert got.tokens == tokens, f"{adapter}: {got.tokens} instead of {tokens}"
+    assert max(abs(a - b) for a, b in zip(got.chosen, logprobs, strict=True)) <= FP32
+
+
+def test_adapters_change_the_answer(tiny: Tiny) -> None:
+    prompt = list(prompt_of(1, 20))
+    answers = {tuple(oracle(tiny.root, adapter).greedy(prompt, 16)[0]) for adapter in ADAPTERS}
+    assert len(answers) == len(ADAPTERS), "the fixtures must differ, or parity proves nothing"
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+async def test_alone(tiny: Tiny, adapter: str | None) -> None:
+    async with running(tiny, max_num_batched_tokens=64) as engine:
+        for length in LENGTHS:
+            prompt = prompt_of(length, length)
+            assert_parity(tiny, prompt, adapter, await ask(engine, request(prompt, adapter)))
+
+
+@pytest.mark.parametrize("budget", [64, 512])
+async def test_in_a_mixed_batch_of_eight_with_base_rows(tiny: Tiny, budget: int) -> None:
+    rows = [(prompt_of(index, length), ADAPTERS[index % 4]) for index, length in enumerate(LENGTHS)]
+    async with running(tiny, max_num_batched_tokens=budget) as engine:
+        got = await ask_all(engine, [request(prompt, adapter) for prompt, adapter in rows])
+        for (prompt, adapter), answer in zip(rows, got, strict=True):
+            assert_parity(tiny, prompt, adapter, answer)
+        assert engine.stats().max_distinct_adapters_in_step == 3
+
+
+async def test_base_and_weights_are_as_before_after_all_traffic(tiny: Tiny) -> None:
+    prompt = prompt_of(3, 40)
+    async with running(tiny) as engine:
+        before = await ask(engine, request(prompt))
+        await ask_all(engine, [request(prompt_of(i, 9 + i), ADAPTERS[i % 4], max_tokens=30) for i in range(12)])
+        after = await ask(engine, request(prompt))
+        assert (after.tokens, after.chosen) == (before.tokens, before.chosen)
+        assert await engine.weights_digest() == engine.loaded_digest == tiny.outline.weights_digest
+
+
+async def test_base_rows_launch_no_adapter_kernel(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        await ask(engine, request(prompt_of(1, 10), "a1"))
+        launches = engine.stats().adapter_kernel_launches
+        await ask_all(engine, [request(prompt_of(i, 20)) for i in range(4)])
+        assert engine.stats().adapter_kernel_launches == launches > 0
+
+
+async def test_rows_that_join_and_leave_at_every_step(tiny: Tiny) -> None:
+    rows = [(prompt_of(i, 3 + 7 * i % 40), ADAPTERS[i % 4], 1 + (5 * i) % 17) for i in range(24)]
+    async with running(tiny, max_num_seqs=5, max_num_batched_tokens=64) as engine:
+
+        async def later(index: int) -> Answer:
+            await asyncio.sleep(0.002 * (index % 7))
+            prompt, adapter, count = rows[index]
+            return await ask(engine, request(prompt, adapter, max_tokens=count))
+
+        for (prompt, adapter, _), answer in zip(rows, await asyncio.gather(*map(later, range(len(rows)))), strict=True):
+            assert_parity(tiny, prompt, adapter, answer)
+
+
+async def test_preempted_rows_go_on_as_if_nothing_had_happened(tiny: Tiny) -> None:
+    page = 4 * 2 * 2 * 16 * 64 * 4  # layers x (K, V) x kv heads x head dim x tokens x float32
+    rows = [(prompt_of(i, 60), ADAPTERS[i % 4]) for i in range(5)]
+    async with running(tiny, kv_cache_bytes=1 << 20, max_model_len=256) as engine:
+        assert engine.stats().kv_pages_total == (1 << 20) // page
+        got = await ask_all(engine, [request(prompt, adapter, max_tokens=150) for prompt, adapter in rows])
+        assert engine.stats().preemptions > 0
+        for (prompt, adapter), answer in zip(rows, got, strict=True):
+            assert_parity(tiny, prompt, adapter, answer)
+
+
+async def test_bfloat16_is_as_close_to_the_truth_as_pefts_own_run(tiny: Tiny) -> None:
+    """Teacher-forced on the float32 oracle's tokens, as DESIGN defines parity in bfloat16."""
+    async with running(tiny, dtype="bfloat16") as engine:
+        for adapter in ADAPTERS:
+            prompt = list(prompt_of(5, 30))
+            tokens, _ = oracle(tiny.root, adapter).greedy(prompt, 12)
+            truth = oracle(tiny.root, adapter).logprobs(prompt + tokens)
+            theirs = oracle(tiny.root, adapter, torch.bfloat16).logprobs(prompt + tokens)
+            limit = 1.5 * float((theirs - truth)[len(prompt) - 1 : -1].abs().max()) + 0.02
+            for count in range(12):
+                row = truth[len(prompt) - 1 + count]
+                got = await ask(engine, request(tuple(prompt + tokens[:count]), adapter, max_tokens=1, logprobs=20))
+                for top in got.logprobs[0].top:
+                    assert abs(top.logprob - float(row[top.token_id])) <= limit
+                best = row.topk(2).values
+                if float(best[0] - best[1]) > 2 * limit:
+                    assert got.tokens == [tokens[count]]
+
+
+def test_settings_of_the_fixture_are_float32(tiny: Tiny) -> None:
+    assert Settings.model_validate(tiny.settings).dtype == "float32"

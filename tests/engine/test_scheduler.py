@@ -1,0 +1,108 @@
+"""Scheduler: decoding never waits for prompts, every row gets there, and pages are never lost or shared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graftwork.adapters.outline import Outline
+from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.sampling_params import SamplingParams
+from graftwork.engine.scheduler import Scheduler
+from graftwork.engine.sequence import Sequence
+
+OUTLINE = Outline("b", "X", "sha256:0", "float32", 8, 4, 1, 1, 1, 2, 4096, (), (), (), "b")
+PAGE_BYTES = 2 * 1 * 2 * 64 * 4
+
+
+def kv_cache(pages: int) -> KvCache:
+    return KvCache(OUTLINE, torch.float32, pages * PAGE_BYTES)
+
+
+def row(name: str, prompt: int, answer: int) -> Sequence:
+    unused = cast(Any, None)
+    return Sequence(name, [1] * prompt, prompt, SamplingParams(), 0, answer, frozenset(), None, unused, unused)
+
+
+def step(scheduler: Scheduler) -> list[tuple[str, int]]:
+    """Run one step as the loop does: compute, sample one token where nothing is pending, drop what is done."""
+    chunks = scheduler.schedule()
+    for chunk in chunks:
+        samples, sequence = chunk.samples, chunk.sequence
+        sequence.num_computed += chunk.count
+        if samples:
+            sequence.tokens.append(2)
+            if sequence.num_generated == sequence.max_tokens:
+                scheduler.remove(sequence)
+    scheduler.check()
+    return [(chunk.sequence.id, chunk.count) for chunk in chunks]
+
+
+def test_decoding_rows_come_first_and_prompts_share_what_is_left() -> None:
+    scheduler = Scheduler(kv_cache(100), max_num_seqs=8, max_num_batched_tokens=64)
+    scheduler.add(row("a", 10, 9))
+    assert step(scheduler) == [("a", 10)]
+    scheduler.add(row("b", 100, 3))
+    scheduler.add(row("c", 30, 3))
+    assert step(scheduler) == [("a", 1), ("b", 63)]
+    assert step(scheduler) == [("a", 1), ("b", 37), ("c", 26)]
+    assert step(scheduler) == [("a", 1), ("b", 1), ("c", 4)]
+
+
+def test_first_come_first_served() -> None:
+    scheduler = Scheduler(kv_cache(100), max_num_seqs=2, max_num_batched_tokens=256)
+    for name in "abc":
+        scheduler.add(row(name, 5, 2))
+    assert [name for name, _ in step(scheduler)] == ["a", "b"]
+    assert [name for name, _ in step(scheduler)] == ["a", "b"]
+    assert [name for name, _ in step(scheduler)] == ["c"]
+
+
+def test_the_newest_row_gives_way_and_comes_back() -> None:
+    scheduler = Scheduler(kv_cache(4), max_num_seqs=4, max_num_batched_tokens=256)
+    old, new = row("old", 100, 90), row("new", 60, 20)
+    scheduler.add(old)
+    scheduler.add(new)
+    names = []
+    while scheduler.running or scheduler.waiting:
+        names.append({name for name, _ in step(scheduler)})
+    assert (old.num_generated, new.num_generated) == (90, 20)
+    assert names[0] == {"old", "new"}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.integers(1, 200), st.integers(1, 120), st.integers(0, 12)), min_size=1, max_size=12),
+    pages=st.integers(5, 20),
+    seqs=st.integers(1, 6),
+    budget=st.integers(1, 300),
+    aborts=st.sets(st.integers(0, 11), max_size=4),
+)
+def test_every_row_ends_whatever_comes(
+    rows: list[tuple[int, int, int]], pages: int, seqs: int, budget: int, aborts: set[int]
+) -> None:
+    scheduler = Scheduler(kv_cache(pages), seqs, budget)
+    made = [(row(str(i), prompt, answer), at) for i, (prompt, answer, at) in enumerate(rows)]
+    aborted = [sequence for i, (sequence, _) in enumerate(made) if i in aborts]
+    for turn in range(20_000):
+        for sequence, at in made:
+            if at == turn:
+                scheduler.add(sequence)
+        if turn == 15:
+            for sequence in aborted:
+                scheduler.remove(sequence)
+        done = step(scheduler)
+        assert sum(count for _, count in done) <= max(budget, seqs)
+        assert done or not (scheduler.waiting or scheduler.running), "there is work, and none is done"
+        if turn > 15 and not done:
+            break
+    finished = [sequence for sequence, _ in made if sequence not in aborted]
+    assert all(sequence.num_generated == sequence.max_tokens for sequence in finished)
+
+
+def test_outline_of_the_fixture_has_no_sites() -> None:
+    assert replace(OUTLINE).linears == ()

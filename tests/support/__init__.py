@@ -1,0 +1,1 @@
+"""What tests of several folders share: tiny bases, adapters trained by nobody, and the oracle."""

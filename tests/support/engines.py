@@ -1,0 +1,95 @@
+"""Real engines on the tiny base, and short ways to ask them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graftwork.engine.async_engine import AsyncEngine
+from graftwork.engine.create import create_engine
+from graftwork.engine.request import AdapterHandle, GenerationRequest, TokenLogprob
+from graftwork.engine.sampling_params import SamplingParams
+from graftwork.settings import Settings
+from support.fixtures import Tiny
+
+
+@dataclass
+class FolderSource:
+    """Adapters by folder: the digest is the folder's name. Counts what is read; can fail or be held back."""
+
+    root: Path
+    reads: list[str] = field(default_factory=list)
+    failure: Exception | None = None
+
+    def folder(self, tenant: str, digest: str) -> Path:
+        self.reads.append(digest)
+        if self.failure is not None:
+            raise self.failure
+        return self.root / digest
+
+
+@dataclass
+class Answer:
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    finish_reason: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    @property
+    def chosen(self) -> list[float]:
+        return [entry.logprob for entry in self.logprobs]
+
+
+@asynccontextmanager
+async def running(tiny: Tiny, source: FolderSource | None = None, **changes: Any) -> AsyncIterator[AsyncEngine]:
+    """A started engine; on leaving, its books must balance."""
+    settings = Settings(**(tiny.settings.model_dump() | changes))
+    engine = create_engine(settings, tiny.base, source or FolderSource(tiny.root))
+    await engine.start()
+    try:
+        yield engine
+        await settled(engine)
+        engine.check()
+    finally:
+        await engine.stop()
+
+
+async def settled(engine: AsyncEngine) -> None:
+    """Wait until no request holds anything; fails after five seconds."""
+    async with asyncio.timeout(5):
+        while (stats := engine.stats()).running or stats.waiting or stats.kv_pages_used or stats.adapters_pinned:
+            await asyncio.sleep(0.001)
+
+
+_ids = iter(range(1 << 30))
+
+
+def request(prompt: Any, adapter: str | None = None, **params: Any) -> GenerationRequest:
+    handle = AdapterHandle(adapter, "local", f"{adapter}:1.0.0") if adapter else None
+    greedy = {"temperature": 0.0, "max_tokens": 16, "ignore_eos": True, "logprobs": 0}
+    return GenerationRequest(str(next(_ids)), prompt, SamplingParams(**(greedy | params)), handle)
+
+
+async def ask(engine: AsyncEngine, asked: GenerationRequest) -> Answer:
+    answer = Answer()
+    async for delta in engine.generate(asked):
+        answer.tokens += delta.token_ids
+        answer.text += delta.text
+        answer.logprobs += delta.logprobs
+        answer.finish_reason = delta.finish_reason
+        answer.prompt_tokens, answer.completion_tokens = delta.prompt_tokens, delta.completion_tokens
+    return answer
+
+
+async def ask_all(engine: AsyncEngine, asked: Sequence[GenerationRequest]) -> list[Answer]:
+    return list(await asyncio.gather(*(ask(engine, one) for one in asked)))
+
+
+def prompt_of(seed: int, length: int) -> tuple[int, ...]:
+    return tuple(1 + (seed * 37 + index * index * (seed + 1) + index * 11) % 255 for index in range(length))

@@ -1,0 +1,36 @@
+"""The oracle: PEFT running one adapter alone on the same base, by whole forward passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+
+class Oracle:
+    """The plain base, or the base with one adapter, in one dtype."""
+
+    def __init__(self, base: Path, adapter: Path | None = None, dtype: torch.dtype = torch.float32) -> None:
+        self._model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype).eval()
+        if adapter is not None:
+            from peft import PeftModel
+
+            self._model = PeftModel.from_pretrained(self._model, adapter, autocast_adapter_dtype=False).eval()
+
+    @torch.inference_mode()
+    def logprobs(self, tokens: list[int]) -> Tensor:
+        """Float32 log-probabilities [tokens, vocab] of what follows each token."""
+        logits: Tensor = self._model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+        return logits.float().log_softmax(-1)
+
+    def greedy(self, prompt: list[int], count: int) -> tuple[list[int], list[float]]:
+        """The likeliest continuation and the log-probability of each of its tokens."""
+        tokens, chosen = list(prompt), []
+        for _ in range(count):
+            last = self.logprobs(tokens)[-1]
+            token = int(last.argmax())
+            chosen.append(float(last[token]))
+            tokens.append(token)
+        return tokens[len(prompt) :], chosen
