@@ -1,0 +1,1 @@
+"""access: who may call and who did what; here names, tenants and the event log."""

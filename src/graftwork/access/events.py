@@ -1,0 +1,121 @@
+"""The event log: append-only and hash-chained; every change writes one event in its own transaction.
+
+Each event's hash covers its content and the hash before it, so that nobody can change, drop or insert one in
+the middle without `verify_chain` noticing. Cutting off the end is noticed by whoever noted a later hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, func, select
+
+from graftwork.db import Transaction
+from graftwork.db.canonical import canonical, parse, sha256
+from graftwork.db.schema import events
+from graftwork.errors import Damaged
+
+#: What the first event follows.
+GENESIS = "sha256:" + "0" * 64
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row of the log."""
+
+    position: int  #: 1, 2, 3 … without gaps, over all tenants
+    tenant: str
+    at: str  #: RFC 3339, UTC, microseconds
+    actor: str  #: the authenticated principal
+    kind: str  #: `entity.action`
+    subject: str
+    payload: Mapping[str, Any]
+    previous: str
+    hash: str
+
+    @classmethod
+    def from_row(cls, row: Row[Any]) -> Event:
+        return cls(**{**row._mapping, "payload": parse(row.payload)})
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.__dict__, "payload": dict(self.payload)}
+
+
+def append(
+    tx: Transaction, tenant: str, actor: str, kind: str, subject: str, payload: Mapping[str, Any], *, at: str
+) -> Event:
+    """Add one event to the end of the log, in the transaction of the change it tells of.
+
+    Raises:
+        InvalidRequest: the payload is not JSON.
+    """
+    last = tx.execute(
+        select(events.c.position, events.c.hash).order_by(events.c.position.desc()).limit(1)
+    ).first()
+    payload_text = canonical(dict(payload), what="payload")
+    body: dict[str, Any] = {
+        "position": last.position + 1 if last else 1,
+        "tenant": tenant,
+        "at": at,
+        "actor": actor,
+        "kind": kind,
+        "subject": subject,
+        "payload": payload_text,
+        "previous": last.hash if last else GENESIS,
+    }
+    row = {**body, "hash": _hash(body)}
+    tx.execute(events.insert().values(row))
+    return Event(**{**row, "payload": parse(payload_text)})
+
+
+def head(tx: Transaction) -> int:
+    """Position of the last event; 0 while there is none."""
+    return int(tx.execute(select(func.coalesce(func.max(events.c.position), 0))).scalar_one())
+
+
+def read_events(tx: Transaction, tenant: str, subject: str | None = None, *, after: int = 0) -> list[Event]:
+    """A tenant's events in order, all or those about one subject, from the one after position `after`."""
+    query = select(events).where(events.c.tenant == tenant, events.c.position > after)
+    if subject is not None:
+        query = query.where(events.c.subject == subject)
+    return [Event.from_row(row) for row in tx.execute(query.order_by(events.c.position))]
+
+
+def subjects_after(tx: Transaction, position: int) -> set[tuple[str, str]]:
+    """Every (tenant, subject) that the log speaks of after a position."""
+    query = select(events.c.tenant, events.c.subject).where(events.c.position > position).distinct()
+    return {(row.tenant, row.subject) for row in tx.execute(query)}
+
+
+def verify_chain(tx: Transaction, *, expected_head: str | None = None) -> int:
+    """How many events there are, after checking every hash.
+
+    Raises:
+        Damaged: naming the first position where the chain does not hold, or when `expected_head` is not in
+            it.
+    """
+    position, previous, seen = 0, GENESIS, expected_head in (None, GENESIS)
+    for position, row in enumerate(_rows(tx), start=1):
+        body = {key: value for key, value in row.items() if key != "hash"}
+        if row["position"] != position or row["previous"] != previous or row["hash"] != _hash(body):
+            raise Damaged(
+                f"The event log does not hold at position {position}: an event was changed, removed or "
+                "inserted. Restore the database from a backup that verifies."
+            )
+        previous = row["hash"]
+        seen = seen or previous == expected_head
+    if not seen:
+        raise Damaged(f"The event log no longer holds the event {expected_head}: its end was cut off.")
+    return position
+
+
+def _rows(tx: Transaction) -> Iterator[dict[str, Any]]:
+    for row in tx.execute(select(events).order_by(events.c.position).execution_options(yield_per=1000)):
+        yield dict(row._mapping)
+
+
+def _hash(body: Mapping[str, Any]) -> str:
+    # `payload` is hashed as its stored text, so that reading it back can never change the hash.
+    return sha256(canonical(dict(body), what="event"))

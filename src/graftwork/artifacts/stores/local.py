@@ -1,0 +1,94 @@
+"""LocalStore: blobs as files, `<root>/<tenant>/sha256/ab/<hex>`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from graftwork.access.tenants import check_tenant
+from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, hex_of, verified
+from graftwork.errors import Damaged, Unavailable
+
+#: Below the root; begins with a dot, as no tenant can. What a crash leaves here is garbage.
+PARTIAL = ".partial"
+
+
+class LocalStore:
+    """Keeps each blob in one file, written aside, flushed to the disk and then renamed into place.
+
+    NOTE: `put` replaces rather than skips a blob that is there: the bytes were just verified, so they are the
+    same, and a damaged file is repaired. Readers that have the old file open keep it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
+        path = self._path(tenant, digest)
+        with _translated(path), self._partial() as (partial, file):
+            size = sum(file.write(chunk) for chunk in verified(chunks, digest, what=f"Upload of {digest}"))
+            file.flush()
+            os.fsync(file.fileno())
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.replace(path)
+            _flush_folder(path.parent)
+        return size
+
+    def has(self, tenant: str, digest: str) -> int | None:
+        try:
+            return self._path(tenant, digest).lstat().st_size
+        except FileNotFoundError:
+            return None
+
+    def open(self, tenant: str, digest: str) -> Iterator[bytes]:
+        path = self._path(tenant, digest)
+        return verified(_chunks(path, digest), digest, what=f"Blob {digest} of {tenant}")
+
+    def delete(self, tenant: str, digest: str) -> None:
+        self._path(tenant, digest).unlink(missing_ok=True)
+
+    def _path(self, tenant: str, digest: str) -> Path:
+        name = hex_of(check_digest(digest))
+        return self._root / check_tenant(tenant) / "sha256" / name[:2] / name
+
+    @contextmanager
+    def _partial(self) -> Iterator[tuple[Path, BinaryIO]]:
+        folder = self._root / PARTIAL
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / secrets.token_hex(16)
+        try:
+            with path.open("xb") as file:
+                yield path, file
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _chunks(path: Path, digest: str) -> Iterator[bytes]:
+    try:
+        # NOFOLLOW: a link that somebody put into the store never leads a reader out of it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as exc:
+        raise Damaged(f"The blob {digest} cannot be read ({exc.strerror}). Upload its file again.") from exc
+    with os.fdopen(descriptor, "rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise Unavailable(f"The artifact store cannot be written at {path.parent}: {exc.strerror}.") from exc

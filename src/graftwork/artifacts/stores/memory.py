@@ -1,0 +1,41 @@
+"""MemoryStore: blobs in a dict, for tests and trials; gone with the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from graftwork.access.tenants import check_tenant
+from graftwork.artifacts.digest import check_digest, verified
+from graftwork.errors import Damaged
+
+
+class MemoryStore:
+    """A `BlobStore`; `blobs` is public so that a test can damage one."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[tuple[str, str], bytes] = {}
+
+    def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
+        key = _key(tenant, digest)
+        data = b"".join(verified(chunks, digest, what=f"Upload of {digest}"))
+        self.blobs[key] = data
+        return len(data)
+
+    def has(self, tenant: str, digest: str) -> int | None:
+        data = self.blobs.get(_key(tenant, digest))
+        return None if data is None else len(data)
+
+    def open(self, tenant: str, digest: str) -> Iterator[bytes]:
+        return verified(self._chunks(_key(tenant, digest)), digest, what=f"Blob {digest} of {tenant}")
+
+    def delete(self, tenant: str, digest: str) -> None:
+        self.blobs.pop(_key(tenant, digest), None)
+
+    def _chunks(self, key: tuple[str, str]) -> Iterator[bytes]:
+        if key not in self.blobs:
+            raise Damaged(f"The blob {key[1]} is missing. Upload its file again.")
+        yield self.blobs[key]
+
+
+def _key(tenant: str, digest: str) -> tuple[str, str]:
+    return check_tenant(tenant), check_digest(digest)

@@ -1,0 +1,105 @@
+"""WorkingCopies: bundles unpacked into folders, verified, whole or not there at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from graftwork.access.tenants import check_tenant
+from graftwork.artifacts.bundle import Manifest
+from graftwork.artifacts.digest import digest_of_file, hex_of
+from graftwork.artifacts.stores import BlobStore
+from graftwork.errors import Damaged, Unavailable
+
+#: Below the root; begins with a dot, as no tenant can. What a crash leaves here is garbage.
+PARTIAL = ".partial"
+
+
+class WorkingCopies:
+    """One folder per tenant and manifest digest: `<root>/<tenant>/<hex>`. Safe to delete while nobody serves.
+
+    Many threads and processes may share a root. A copy lies under its tenant, as its blobs do, so that
+    knowing a digest gives nobody another's bytes.
+    """
+
+    def __init__(self, root: Path, store: BlobStore) -> None:
+        self._root = root
+        self._store = store
+
+    def materialise(self, tenant: str, manifest: Manifest) -> Path:
+        """The folder with exactly the manifest's files, every byte of them checked in this call.
+
+        A copy that is there and whole is used again; one that was changed on disk is made anew.
+
+        Raises:
+            Damaged: a blob is missing or its bytes are wrong; nothing is left behind, and the call works once
+                the blob was uploaded again.
+            Unavailable: the folder cannot be written.
+        """
+        folder = self._root / check_tenant(tenant) / hex_of(manifest.digest())
+        if _holds(folder, manifest):
+            return folder
+        try:
+            self._build(tenant, manifest, folder)
+        except OSError as exc:
+            raise Unavailable(f"The working copy {folder} cannot be written: {exc.strerror}.") from exc
+        return folder
+
+    def _build(self, tenant: str, manifest: Manifest, folder: Path) -> None:
+        partials = self._root / PARTIAL
+        partials.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=partials, ignore_cleanup_errors=True) as scratch:
+            fresh, stale = Path(scratch) / "fresh", Path(scratch) / "stale"
+            self._unpack(tenant, manifest, fresh)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            if not _moved(fresh, folder) and not _holds(folder, manifest):
+                with suppress(FileNotFoundError):  # another process moved it aside at the same moment
+                    folder.rename(stale)
+                if not _moved(fresh, folder) and not _holds(folder, manifest):
+                    raise Damaged(
+                        f"The working copy {folder} keeps changing while it is made; delete that folder."
+                    )
+
+    def _unpack(self, tenant: str, manifest: Manifest, folder: Path) -> None:
+        for file in manifest.files:
+            path = folder / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as out:
+                size = sum(out.write(chunk) for chunk in self._store.open(tenant, file.digest))
+            if size != file.size:
+                raise Damaged(f"{file.path} has {size} bytes, not {file.size} as its manifest says.")
+            path.chmod(0o444)
+
+
+def _moved(fresh: Path, folder: Path) -> bool:
+    """Rename, which for folders succeeds only where nothing (or an empty folder) lies."""
+    try:
+        fresh.rename(folder)
+    except OSError:
+        if not os.path.lexists(folder):
+            raise
+        return False
+    return True
+
+
+def _holds(folder: Path, manifest: Manifest) -> bool:
+    """Whether the folder has exactly these files with exactly these bytes."""
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    found = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if not path.is_dir() or path.is_symlink()
+    }
+    if found != {file.path for file in manifest.files}:
+        return False
+    return all(_same(folder / file.path, file.size, file.digest) for file in manifest.files)
+
+
+def _same(path: Path, size: int, digest: str) -> bool:
+    try:
+        return not path.is_symlink() and path.stat().st_size == size and digest_of_file(path) == digest
+    except OSError:
+        return False

@@ -1,0 +1,5 @@
+"""db: the one database file, its transactions and its schema."""
+
+from graftwork.db.connect import Database, Transaction
+
+__all__ = ["Database", "Transaction"]

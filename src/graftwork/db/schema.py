@@ -1,0 +1,117 @@
+"""The schema: every table, in one place, as the newest migration leaves it.
+
+Every row carries its tenant. SQL that reads or writes a table lives beside the noun it belongs to, not here.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+#: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
+HEAD = "0001"
+
+NAMING = {
+    "pk": "pk_%(table_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(referred_table_name)s",
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+}
+
+metadata = MetaData(naming_convention=NAMING)
+Count = BigInteger().with_variant(Integer, "sqlite")
+Name = String(128)
+Digest = String(71)  # "sha256:" and 64 hex digits
+Timestamp = String(27)  # RFC 3339, UTC, microseconds: its order as text is its order in time
+
+#: Append-only, hash-chained; triggers refuse UPDATE and DELETE.
+events = Table(
+    "events",
+    metadata,
+    Column("position", Count, autoincrement=False, nullable=False),
+    Column("tenant", Name, nullable=False),
+    Column("at", Timestamp, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("kind", String(64), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("payload", Text, nullable=False),  # canonical JSON
+    Column("previous", Digest, nullable=False),
+    Column("hash", Digest, nullable=False),
+    PrimaryKeyConstraint("position"),
+    UniqueConstraint("previous"),  # two events cannot follow the same one: the chain never forks
+    UniqueConstraint("hash"),
+    Index(None, "tenant", "subject", "position"),
+)
+
+adapters = Table(
+    "adapters",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("last_sequence", Count, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name"),
+)
+
+#: Immutable but for the stage; a trigger refuses any other UPDATE.
+versions = Table(
+    "versions",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("semver", String(64), nullable=False),
+    Column("digest", Digest, nullable=False),
+    Column("manifest", Text, nullable=False),  # canonical JSON
+    Column("stage", String(16), nullable=False),
+    Column("kind", String(64), nullable=False),
+    Column("base", Text, nullable=False),
+    Column("base_digest", Digest, nullable=False),
+    Column("rank", Count, nullable=False),
+    Column("bytes", Count, nullable=False),
+    Column("metadata", Text, nullable=False),  # canonical JSON
+    Column("account", Text, nullable=False),  # canonical JSON
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence"),
+    ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
+    UniqueConstraint("tenant", "adapter", "semver"),
+    UniqueConstraint("tenant", "adapter", "digest"),
+    Index(
+        "ix_versions_one_production",
+        "tenant",
+        "adapter",
+        unique=True,
+        # Only SQLite's word for it: naming another dialect here would import that dialect (20 ms) at every
+        # start.
+        sqlite_where=text("stage = 'production'"),
+    ),
+)
+
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("alias", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "alias"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
+)

@@ -1,0 +1,171 @@
+"""Pointers: what setting an alias, promoting and rolling back change; values in, values out.
+
+`@production` and `@previous` move only by promote and rollback: `@production` is the version that a bare name
+means, alone in stage production, and `@previous` is the one that the next rollback goes back to. A version
+that leaves production is archived: it can still be called by its own reference, and promoted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from graftwork.errors import Conflict, NotFound, PreconditionFailed
+
+if TYPE_CHECKING:
+    from graftwork.access.events import Event
+    from graftwork.registry.versions import Stage, Version
+
+PRODUCTION: Final = "production"
+PREVIOUS: Final = "previous"
+#: As `expected`: the alias must not be there yet.
+ABSENT: Final = "absent"
+
+ALIAS_SET: Final = "alias.set"
+ALIAS_REMOVED: Final = "alias.removed"
+PROMOTED: Final = "version.promoted"
+ROLLED_BACK: Final = "version.rolled_back"
+
+
+@dataclass(frozen=True)
+class Move:
+    """An alias goes from one version to another; None is nowhere."""
+
+    alias: str
+    before: Version | None
+    after: Version | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "alias": self.alias,
+            "from": self.before.brief() if self.before else None,
+            "to": self.after.brief() if self.after else None,
+        }
+
+
+@dataclass(frozen=True)
+class StageChange:
+    version: Version
+    after: Stage
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.version.brief(), "from": self.version.stage, "to": self.after}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one decision changes, in the order it must be written, with the event that tells of it."""
+
+    kind: str
+    moves: tuple[Move, ...]
+    stages: tuple[StageChange, ...] = ()
+
+    def __post_init__(self) -> None:
+        real = (move for move in self.moves if _sequence(move.before) != _sequence(move.after))
+        object.__setattr__(self, "moves", tuple(real))
+
+    def payload(self, reason: str | None) -> dict[str, Any]:
+        return {
+            "moves": [move.to_json() for move in self.moves],
+            "stages": [stage.to_json() for stage in self.stages],
+            "reason": reason,
+        }
+
+
+def plan_alias(
+    aliases: Mapping[str, Version], alias: str, target: Version, *, expected: str | None = None
+) -> Change | None:
+    """Set an alias; None when it is there already.
+
+    Raises:
+        PreconditionFailed: it does not point where `expected` (a digest, ABSENT, or None for "anywhere")
+            says. Conflict: `@production` and `@previous` follow promote and rollback.
+    """
+    before = aliases.get(alias)
+    check_expected(alias, before, expected)
+    if before is not None and before.sequence == target.sequence:
+        return None
+    if alias == PRODUCTION:
+        raise Conflict(
+            f"{target.label} is in stage {target.stage}, and @production may only name the version in stage "
+            f"production; promote {target.label} instead, which moves both."
+        )
+    _check_free(alias)
+    return Change(ALIAS_SET, (Move(alias, before, target),))
+
+
+def plan_removal(aliases: Mapping[str, Version], alias: str, *, expected: str | None = None) -> Change:
+    """Take an alias away.
+
+    Raises:
+        NotFound: there is no such alias.
+        PreconditionFailed: it does not point where `expected` says.
+        Conflict: it is `@production` or `@previous`.
+    """
+    before = aliases.get(alias)
+    if before is None:
+        raise NotFound(f"There is no alias @{alias}.")
+    check_expected(alias, before, expected)
+    if alias == PRODUCTION:
+        raise Conflict("@production cannot be taken away; promote another version or roll back.")
+    _check_free(alias)
+    return Change(ALIAS_REMOVED, (Move(alias, before, None),))
+
+
+def plan_promote(aliases: Mapping[str, Version], target: Version) -> Change | None:
+    """Make a version the production version; the one it replaces is archived and becomes `@previous`."""
+    replaced = aliases.get(PRODUCTION)
+    if replaced is not None and replaced.sequence == target.sequence:
+        return None
+    moves, stages = [Move(PRODUCTION, replaced, target)], [StageChange(target, "production")]
+    if replaced is not None:
+        moves.append(Move(PREVIOUS, aliases.get(PREVIOUS), replaced))
+        stages.insert(0, StageChange(replaced, "archived"))
+    return Change(PROMOTED, tuple(moves), tuple(stages))
+
+
+def plan_rollback(aliases: Mapping[str, Version], trail: Sequence[Version]) -> Change:
+    """Go back one step along the trail of production versions (`production_trail`); the one left is archived.
+
+    Raises:
+        Conflict: there is nothing to go back to.
+    """
+    if len(trail) < 2:
+        raise Conflict(
+            "There is no earlier production version to roll back to; promote one by its reference."
+        )
+    further, target, left = trail[-3] if len(trail) > 2 else None, trail[-2], trail[-1]
+    moves = (Move(PRODUCTION, left, target), Move(PREVIOUS, aliases.get(PREVIOUS), further))
+    return Change(ROLLED_BACK, moves, (StageChange(left, "archived"), StageChange(target, "production")))
+
+
+def production_trail(events: Iterable[Event]) -> list[int]:
+    """Sequence numbers of the versions in production and, before it, those that rollbacks go back through.
+
+    A promotion adds to the trail, a rollback takes its last away: two rollbacks in a row go two steps back.
+    """
+    trail: list[int] = []
+    for event in events:
+        if event.kind == PROMOTED:
+            trail.append(event.payload["moves"][0]["to"]["sequence"])
+        elif event.kind == ROLLED_BACK:
+            trail.pop()
+    return trail
+
+
+def check_expected(alias: str, actual: Version | None, expected: str | None) -> None:
+    """Raises PreconditionFailed when the alias is not at the digest `expected`, or is there when ABSENT."""
+    if expected is None or expected == (actual.digest if actual else ABSENT):
+        return
+    where = f"at {actual.label} ({actual.digest})" if actual else "not set"
+    raise PreconditionFailed(f"The alias @{alias} is {where}, not at {expected} as you expected; look again.")
+
+
+def _sequence(version: Version | None) -> int | None:
+    return version.sequence if version else None
+
+
+def _check_free(alias: str) -> None:
+    if alias == PREVIOUS:
+        raise Conflict("@previous follows promote and rollback by itself; choose another alias name.")

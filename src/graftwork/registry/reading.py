@@ -1,0 +1,60 @@
+"""Reading: an adapter as it stands in the database, and the version a reference names there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graftwork.access.names import check_name
+from graftwork.db import Transaction
+from graftwork.errors import NotFound
+from graftwork.registry.aliases import aliases_of
+from graftwork.registry.reference import Reference, parse_reference
+from graftwork.registry.versions import Version, version_at, versions_of
+from graftwork.registry.view import AdapterView
+
+
+def parsed(reference: Reference | str) -> Reference:
+    return parse_reference(reference) if isinstance(reference, str) else reference
+
+
+def view_of(tx: Transaction, tenant: str, name: str) -> AdapterView:
+    """An adapter with all its versions.
+
+    Raises:
+        NotFound: this tenant has no such adapter.
+    """
+    check_name(name, what="adapter")
+    pointers = aliases_of(tx, tenant, [name]).get(name, {})
+    view = AdapterView.of(versions_of(tx, tenant, name), pointers)
+    if view is None:
+        raise NotFound(f"There is no adapter {name}.")
+    return view
+
+
+def view_for(tx: Transaction, tenant: str, reference: Reference) -> AdapterView:
+    """The adapter that a reference speaks of; another tenant's is not found, whether it exists or not."""
+    if reference.tenant not in (None, tenant):
+        raise NotFound(f"There is no adapter {reference.tenant}/{reference.name}.")
+    return view_of(tx, tenant, reference.name)
+
+
+def find(view: AdapterView, reference: Reference) -> Version:
+    """The version a reference names.
+
+    Raises:
+        NotFound: none, or more than one (a digest prefix that is too short).
+    """
+    found = view.find(reference.selector)
+    if found is None:
+        raise NotFound(
+            f"There is no version {reference}; `show {view.name}` and `history {view.name}` list what is."
+        )
+    return found
+
+
+def whole(tx: Transaction, version: Version) -> Version:
+    """The version as it stands now, with its account and its aliases."""
+    pointers = aliases_of(tx, version.tenant, [version.adapter]).get(version.adapter, {})
+    found = version_at(tx, version.tenant, version.adapter, version.sequence)
+    held = (alias for alias, sequence in pointers.items() if sequence == version.sequence)
+    return replace(found, aliases=tuple(sorted(held)))

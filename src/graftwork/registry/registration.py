@@ -1,0 +1,88 @@
+"""Registration: how a pushed version gets its numbers and its row, inside the push's transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graftwork.access import events
+from graftwork.db import Transaction
+from graftwork.errors import Conflict
+from graftwork.registry import adapters, versions
+from graftwork.registry.reading import whole
+from graftwork.registry.semantic_version import next_semver
+from graftwork.registry.versions import Version
+
+CREATED = "version.created"
+SUBJECT = "adapters/"
+ADAPTER_CREATED = "adapter.created"
+
+
+def subject_of(name: str) -> str:
+    """What the events about an adapter have as their subject."""
+    return f"{SUBJECT}{name}"
+
+
+def name_in(subject: str) -> str | None:
+    """The adapter that an event's subject speaks of; None where it speaks of something else."""
+    return subject.removeprefix(SUBJECT) if subject.startswith(SUBJECT) else None
+
+
+def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
+    """Give the version its sequence number and, where it has none, its semantic version, and write it.
+
+    Returns:
+        The version, and whether it is new: the same bytes under the same name are the version they were
+        before.
+
+    Raises:
+        Conflict: as `Registry.push`.
+    """
+    taken = versions.taken(tx, pushed.tenant, pushed.adapter)
+    for sequence, semver, digest in taken:
+        if digest == pushed.digest:
+            return _existing(tx, replace(pushed, sequence=sequence), semver), False
+        if semver == pushed.semver:
+            raise Conflict(
+                f"{pushed.label} is there already with other bytes ({digest}); versions are immutable: "
+                "push under another number, or without one to get the next."
+            )
+    version = replace(pushed, semver=pushed.semver or next_semver(semver for _, semver, _ in taken))
+    return _insert(tx, version), True
+
+
+def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:
+    if pushed.semver not in ("", semver):
+        raise Conflict(
+            f"These bytes are {pushed.adapter}:{semver} already ({pushed.digest}); the same content cannot "
+            f"be {pushed.semver} as well."
+        )
+    found = whole(tx, pushed)
+    if found.base_digest != pushed.base_digest:
+        raise Conflict(
+            f"{found.label} has these bytes, accounted against the base {found.base} ({found.base_digest}), "
+            f"not {pushed.base} ({pushed.base_digest}); push them under another name."
+        )
+    return found
+
+
+def _insert(tx: Transaction, version: Version) -> Version:
+    last = adapters.last_sequence(tx, version.tenant, version.adapter)
+    if last is None:
+        adapters.insert(tx, version.tenant, version.adapter, at=version.created_at, actor=version.created_by)
+        _append(tx, version, ADAPTER_CREATED, {"name": version.adapter})
+    sequence = adapters.take_sequence(tx, version.tenant, version.adapter, last or 0)
+    version = replace(version, sequence=sequence)
+    versions.insert(tx, version)
+    facts = {
+        "base": version.base,
+        "base_digest": version.base_digest,
+        "kind": version.kind,
+        "stage": version.stage,
+    }
+    _append(tx, version, CREATED, {**version.brief(), **facts})
+    return version
+
+
+def _append(tx: Transaction, version: Version, kind: str, payload: dict[str, object]) -> None:
+    subject = subject_of(version.adapter)
+    events.append(tx, version.tenant, version.created_by, kind, subject, payload, at=version.created_at)

@@ -1,0 +1,232 @@
+"""Registry: versions of adapters and pointers to them; every change writes its event in its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from graftwork.access import events
+from graftwork.access.clock import Clock, timestamp, utc_now
+from graftwork.access.events import Event
+from graftwork.access.names import check_name, is_name
+from graftwork.access.tenants import check_tenant
+from graftwork.artifacts.bundle import Manifest
+from graftwork.artifacts.digest import check_digest
+from graftwork.db import Database, Transaction
+from graftwork.errors import InvalidRequest
+from graftwork.registry import adapters, aliases, pointers, versions
+from graftwork.registry.adapters import AdapterSummary
+from graftwork.registry.pointers import Change
+from graftwork.registry.reading import find, parsed, view_for, view_of, whole
+from graftwork.registry.reference import Reference
+from graftwork.registry.registration import register, subject_of
+from graftwork.registry.semantic_version import parse_semver
+from graftwork.registry.versions import Version, frozen_json
+from graftwork.registry.view import AdapterView
+
+Item = TypeVar("Item")
+MAX_PAGE_SIZE = 1000
+MAX_METADATA_BYTES = 1 << 18
+MAX_ACCOUNT_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class Page(Generic[Item]):
+    items: tuple[Item, ...]
+    next_page_token: str | None
+
+
+class Registry:
+    """Reads and changes one database's versions; many threads and many processes may do so at once.
+
+    Methods that take a reference take text or a parsed one. Any of them raises InvalidRequest for malformed
+    names or references, NotFound for what is not there or belongs to another tenant, Unavailable when the
+    database is busy for too long.
+    """
+
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+
+    # Versions
+
+    def push(
+        self,
+        tenant: str,
+        name: str,
+        manifest: Manifest,
+        *,
+        semver: str | None = None,
+        kind: str,
+        base: str,
+        base_digest: str,
+        rank: int,
+        bytes: int,
+        account: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+        actor: str,
+    ) -> tuple[Version, bool]:
+        """Register a version whose blobs are all stored; True when it is new.
+
+        The same bytes again are the existing version, whose metadata stays as it was. Without `semver` the
+        version is the highest release plus one in the last place, `1.0.0` at first.
+
+        Raises:
+            Conflict: the bytes have another version number under this name, or were accounted against another
+                base; or the version number has other bytes.
+        """
+        version = Version(
+            tenant=check_tenant(tenant),
+            adapter=check_name(name, what="adapter"),
+            semver=parse_semver(semver) if semver is not None else "",
+            sequence=0,
+            digest=manifest.digest(),
+            manifest=manifest,
+            stage="development",
+            kind=kind,
+            base=base,
+            base_digest=check_digest(base_digest),
+            rank=rank,
+            bytes=bytes,
+            metadata=frozen_json(metadata or {}, what="metadata", max_bytes=MAX_METADATA_BYTES),
+            account=frozen_json(account, what="account", max_bytes=MAX_ACCOUNT_BYTES),
+            created_at=self._now(),
+            created_by=actor,
+        )
+        with self._database.transaction() as tx:
+            return register(tx, version)
+
+    def list_adapters(
+        self, tenant: str, *, page_size: int = 100, page_token: str | None = None
+    ) -> Page[AdapterSummary]:
+        """A tenant's adapters by name; pass `next_page_token` on to get the next ones."""
+        if not 1 <= page_size <= MAX_PAGE_SIZE:
+            raise InvalidRequest(
+                f"page_size is {page_size}; it must be 1 to {MAX_PAGE_SIZE}.", field="page_size"
+            )
+        if page_token and not is_name(page_token):
+            raise InvalidRequest("page_token is not one that a list gave out.", field="page_token")
+        with self._database.reading() as tx:
+            found = adapters.summaries(tx, tenant, after=page_token or "", limit=page_size + 1)
+        more = len(found) > page_size
+        return Page(tuple(found[:page_size]), found[page_size - 1].name if more else None)
+
+    def list_versions(self, tenant: str, name: str) -> list[Version]:
+        """An adapter's versions without their accounts, the newest first."""
+        with self._database.reading() as tx:
+            return list(reversed(view_of(tx, tenant, name).versions))
+
+    def show(self, tenant: str, reference: Reference | str) -> Version:
+        """The version that a reference names, with its account."""
+        wanted = parsed(reference)
+        with self._database.reading() as tx:
+            return whole(tx, find(view_for(tx, tenant, wanted), wanted))
+
+    # Pointers
+
+    def set_alias(
+        self,
+        tenant: str,
+        name: str,
+        alias: str,
+        target: Reference | str,
+        *,
+        expected: str | None = None,
+        actor: str,
+        reason: str | None = None,
+    ) -> Version:
+        """Point an alias at a version; no event when it points there already.
+
+        Args:
+            expected: the digest it must point at now, "absent" for nowhere, or None for anywhere.
+
+        Raises:
+            PreconditionFailed: it does not point where you expected.
+            Conflict: `@production` of a version that is not in production (promote it), or `@previous`.
+        """
+        check_name(alias, what="alias")
+        wanted = parsed(target)
+        if wanted.name != name:
+            raise InvalidRequest(
+                f"The alias of {name} cannot point at a version of {wanted.name}.", field="target"
+            )
+        with self._database.transaction() as tx:
+            view = view_for(tx, tenant, wanted)
+            found = find(view, wanted)
+            self._apply(
+                tx, view, pointers.plan_alias(view.aliases, alias, found, expected=expected), actor, reason
+            )
+            return whole(tx, found)
+
+    def remove_alias(
+        self,
+        tenant: str,
+        name: str,
+        alias: str,
+        *,
+        expected: str | None = None,
+        actor: str,
+        reason: str | None = None,
+    ) -> None:
+        """Take an alias away; raises as `set_alias`, and NotFound where there is none."""
+        check_name(alias, what="alias")
+        with self._database.transaction() as tx:
+            view = view_of(tx, tenant, name)
+            self._apply(
+                tx, view, pointers.plan_removal(view.aliases, alias, expected=expected), actor, reason
+            )
+
+    def promote(
+        self, tenant: str, reference: Reference | str, *, actor: str, reason: str | None = None
+    ) -> Version:
+        """Make a version the one a bare name means; the one it replaces is archived and is `@previous`.
+
+        Nothing happens, and no event is written, when it is that already.
+        """
+        wanted = parsed(reference)
+        with self._database.transaction() as tx:
+            view = view_for(tx, tenant, wanted)
+            found = find(view, wanted)
+            self._apply(tx, view, pointers.plan_promote(view.aliases, found), actor, reason)
+            return whole(tx, found)
+
+    def rollback(self, tenant: str, name: str, *, actor: str, reason: str | None = None) -> Version:
+        """Move `@production` one step back along the log and return the version it names now.
+
+        Raises:
+            Conflict: there is no earlier production version.
+        """
+        with self._database.transaction() as tx:
+            view = view_of(tx, tenant, name)
+            trail = pointers.production_trail(events.read_events(tx, tenant, subject_of(name)))
+            by_sequence = {version.sequence: version for version in view.versions}
+            change = pointers.plan_rollback(view.aliases, [by_sequence[sequence] for sequence in trail])
+            self._apply(tx, view, change, actor, reason)
+            return whole(tx, by_sequence[trail[-2]])
+
+    def history(self, tenant: str, name: str) -> list[Event]:
+        """Every event about an adapter, the oldest first."""
+        with self._database.reading() as tx:
+            view_of(tx, tenant, name)
+            return events.read_events(tx, tenant, subject_of(name))
+
+    def _apply(
+        self, tx: Transaction, view: AdapterView, change: Change | None, actor: str, reason: str | None
+    ) -> None:
+        if change is None:
+            return
+        now = self._now()
+        for stage in change.stages:
+            versions.set_stage(tx, stage.version, stage.after)
+        for move in change.moves:
+            before, after = (end.sequence if end else None for end in (move.before, move.after))
+            aliases.move(
+                tx, view.tenant, view.name, move.alias, before=before, after=after, at=now, actor=actor
+            )
+        events.append(
+            tx, view.tenant, actor, change.kind, subject_of(view.name), change.payload(reason), at=now
+        )
+
+    def _now(self) -> str:
+        return timestamp(self._clock())

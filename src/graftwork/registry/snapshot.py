@@ -1,0 +1,133 @@
+"""Snapshot: the immutable view requests are decided on; SnapshotReader replaces it when the log grew."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from graftwork.access import events
+from graftwork.db import Database, Transaction
+from graftwork.errors import NotFound, UnknownModel
+from graftwork.registry.aliases import aliases_of, all_aliases
+from graftwork.registry.reference import Reference
+from graftwork.registry.registration import name_in
+from graftwork.registry.versions import Version, all_versions, versions_of
+from graftwork.registry.view import AdapterView
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Every adapter at one moment. Versions come without their accounts; nothing in it can change."""
+
+    position: int  #: of the last event it knows
+    adapters: Mapping[tuple[str, str], AdapterView]  #: by (tenant, name), sorted
+
+    def resolve(self, tenant: str, reference: Reference) -> Version:
+        """The version that answers to a reference; another tenant's is unknown, whether it exists or not.
+
+        A bare name is `@production`; while the adapter never had one it is the newest version, which one sees
+        by "production" missing among the version's aliases.
+
+        Raises:
+            UnknownModel: naming the reference.
+        """
+        view = self.adapters.get((tenant, reference.name)) if reference.tenant in (None, tenant) else None
+        found = view.find(reference.selector) if view is not None else None
+        if found is None:
+            raise UnknownModel(str(reference))
+        return found
+
+    def adapter(self, tenant: str, name: str) -> AdapterView | None:
+        """One adapter's versions and aliases, or None where this tenant has none of that name."""
+        return self.adapters.get((tenant, name))
+
+    def names(self, tenant: str) -> tuple[str, ...]:
+        """A tenant's adapter names, sorted."""
+        return tuple(name for owner, name in self.adapters if owner == tenant)
+
+    def versions(self, tenant: str, name: str) -> tuple[Version, ...]:
+        """An adapter's versions in the order they were pushed; empty where there is no such adapter."""
+        view = self.adapter(tenant, name)
+        return view.versions if view is not None else ()
+
+    def with_digest(self, tenant: str, digest: str) -> Version:
+        """One of the tenant's versions with this whole digest; all of them have the same manifest.
+
+        Raises:
+            NotFound: this tenant has none.
+        """
+        for view in self.adapters.values():
+            if view.tenant == tenant and (found := view.by_digest.get(digest)) is not None:
+                return found
+        raise NotFound(f"There is no version with the digest {digest}.")
+
+
+EMPTY = Snapshot(0, {})
+
+
+class SnapshotReader:
+    """Gives out the current snapshot of a database; for use from any thread.
+
+    It sees every commit, of this process and of others: each call asks SQLite for its data version
+    (microseconds) and reads the tables again, all in one moment, only when the event log has grown.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._reading = threading.Lock()
+        self._seen: tuple[int | None, Snapshot] = (None, EMPTY)
+
+    def current(self) -> Snapshot:
+        """The snapshot that includes everything committed before this call."""
+        seen, snapshot = self._seen
+        if self._database.data_version() == seen:
+            return snapshot
+        with self._reading:
+            return self._refresh()
+
+    def _refresh(self) -> Snapshot:
+        # NOTE: the data version is read before the tables. A commit in between is then read twice, never
+        # missed.
+        version = self._database.data_version()
+        seen, snapshot = self._seen
+        if version != seen:
+            snapshot = read_snapshot(self._database, snapshot)
+            self._seen = (version, snapshot)
+        return snapshot
+
+
+def read_snapshot(database: Database, known: Snapshot = EMPTY) -> Snapshot:
+    """The snapshot of this moment; `known` itself when the log has not grown since.
+
+    Only adapters that the log has events about since `known` are read again: every change writes its event,
+    so the others are as they were.
+    """
+    with database.reading() as tx:
+        position = events.head(tx)
+        if position == known.position:
+            return known
+        if known is EMPTY:
+            return Snapshot(position, dict(_all_views(tx)))
+        changed = {
+            key: view for key in _changed(tx, known.position) if (view := _one_view(tx, *key)) is not None
+        }
+        return Snapshot(position, dict(sorted({**known.adapters, **changed}.items())))
+
+
+def _all_views(tx: Transaction) -> Iterator[tuple[tuple[str, str], AdapterView]]:
+    pointers = all_aliases(tx)
+    for key, group in groupby(all_versions(tx), key=lambda version: (version.tenant, version.adapter)):
+        view = AdapterView.of(group, pointers.get(key, {}))
+        assert view is not None, "a group has at least one version"
+        yield key, view
+
+
+def _one_view(tx: Transaction, tenant: str, name: str) -> AdapterView | None:
+    return AdapterView.of(versions_of(tx, tenant, name), aliases_of(tx, tenant, [name]).get(name, {}))
+
+
+def _changed(tx: Transaction, after: int) -> set[tuple[str, str]]:
+    subjects = events.subjects_after(tx, after)
+    return {(tenant, name) for tenant, subject in subjects if (name := name_in(subject)) is not None}

@@ -1,0 +1,162 @@
+"""Version: an adapter's content at one push, immutable; and the SQL of versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Row, and_, func, select, tuple_, update
+
+from graftwork.artifacts.bundle import Manifest
+from graftwork.db import Transaction
+from graftwork.db.canonical import canonical, parse
+from graftwork.db.schema import versions
+from graftwork.errors import Conflict, InvalidRequest
+from graftwork.registry.frozen import FrozenDict, freeze
+
+Stage = Literal["development", "staging", "production", "archived"]
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version. Everything but its stage and its aliases stays as it was registered."""
+
+    tenant: str
+    adapter: str
+    semver: str
+    sequence: int  #: 1 for the first push of this adapter, then consecutive
+    digest: str  #: of the manifest: the identity
+    manifest: Manifest
+    stage: Stage
+    kind: str
+    base: str  #: name of the base it was accounted against
+    base_digest: str  #: weights digest of that base
+    rank: int  #: largest of its modules
+    bytes: int  #: of its tensors
+    metadata: Mapping[str, Any]
+    created_at: str  #: RFC 3339, UTC, microseconds
+    created_by: str
+    #: What became of every tensor; None where the read left it out (lists and snapshots do).
+    account: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    aliases: tuple[str, ...] = ()  #: sorted; filled by reads
+
+    @property
+    def label(self) -> str:
+        """`name:1.4.0`, as answers name it."""
+        return f"{self.adapter}:{self.semver}"
+
+    def brief(self) -> dict[str, Any]:
+        """How events name a version."""
+        return {"sequence": self.sequence, "version": self.semver, "digest": self.digest}
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field as JSON; `account` is left out where it was not read."""
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "account"}
+        data |= {"manifest": self.manifest.to_json(), "aliases": list(self.aliases)}
+        return data if self.account is None else data | {"account": self.account}
+
+    def with_aliases(self, aliases: Iterable[str]) -> Version:
+        return replace(self, aliases=tuple(sorted(aliases)))
+
+    @classmethod
+    def from_row(cls, row: Row[Any]) -> Version:
+        values = dict(row._mapping)
+        values["manifest"] = Manifest.from_json(parse(values["manifest"]))
+        for name in ("metadata", "account"):
+            if name in values:
+                values[name] = freeze(parse(values[name]))
+        return cls(**values)
+
+
+def frozen_json(value: Mapping[str, Any], *, what: str, max_bytes: int) -> FrozenDict:
+    """A frozen copy that reads exactly as it will read from the database.
+
+    Raises:
+        InvalidRequest: it is not a JSON object, or longer than `max_bytes` as text.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(f"{what} must be a JSON object, not {type(value).__name__}.", field=what)
+    text = canonical(dict(value), what=what)
+    if len(text.encode()) > max_bytes:
+        raise InvalidRequest(
+            f"{what} is longer than {max_bytes} bytes; put it into a file of the bundle.", field=what
+        )
+    frozen = freeze(parse(text))
+    assert isinstance(frozen, FrozenDict), "a mapping freezes to a mapping"
+    return frozen
+
+
+LIGHT = [column for column in versions.c if column.name != "account"]
+
+
+def all_versions(tx: Transaction) -> list[Version]:
+    """Every tenant's versions without their accounts, each adapter's in the order they were pushed."""
+    query = select(*LIGHT).order_by(versions.c.tenant, versions.c.adapter, versions.c.sequence)
+    return [Version.from_row(row) for row in tx.execute(query)]
+
+
+def versions_of(tx: Transaction, tenant: str, adapter: str) -> list[Version]:
+    """One adapter's versions without their accounts, in the order they were pushed."""
+    query = select(*LIGHT).where(_of(tenant, adapter)).order_by(versions.c.sequence)
+    return [Version.from_row(row) for row in tx.execute(query)]
+
+
+def versions_at(tx: Transaction, tenant: str, wanted: Iterable[tuple[str, int]]) -> list[Version]:
+    """The versions at these (adapter, sequence) pairs, without their accounts."""
+    # The tenant is inside the row value: beside it, SQLite would not use the index for the rest.
+    keys = sorted({(tenant, adapter, sequence) for adapter, sequence in wanted})
+    query = select(*LIGHT).where(tuple_(versions.c.tenant, versions.c.adapter, versions.c.sequence).in_(keys))
+    return [Version.from_row(row) for row in tx.execute(query)] if keys else []
+
+
+def counts(tx: Transaction, tenant: str, adapters: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """How many versions each of these adapters has, and the sequence number of its newest."""
+    query = (
+        select(
+            versions.c.adapter, func.count().label("number"), func.max(versions.c.sequence).label("newest")
+        )
+        .where(versions.c.tenant == tenant, versions.c.adapter.in_(list(adapters)))
+        .group_by(versions.c.adapter)
+    )
+    return {row.adapter: (row.number, row.newest) for row in tx.execute(query)}
+
+
+def version_at(tx: Transaction, tenant: str, adapter: str, sequence: int) -> Version:
+    """One version with its account; it must exist."""
+    query = select(versions).where(_of(tenant, adapter), versions.c.sequence == sequence)
+    return Version.from_row(tx.execute(query).one())
+
+
+def taken(tx: Transaction, tenant: str, adapter: str) -> list[tuple[int, str, str]]:
+    """(sequence, semver, digest) of an adapter's versions."""
+    query = select(versions.c.sequence, versions.c.semver, versions.c.digest).where(_of(tenant, adapter))
+    return [(row.sequence, row.semver, row.digest) for row in tx.execute(query)]
+
+
+def insert(tx: Transaction, version: Version) -> None:
+    assert version.account is not None, "a version is registered with its account"
+    row = {column.name: getattr(version, column.name) for column in versions.c}
+    row["manifest"] = canonical(version.manifest.to_json(), what="manifest")
+    row["metadata"] = canonical(version.metadata, what="metadata")
+    row["account"] = canonical(version.account, what="account")
+    tx.execute(versions.insert().values(row))
+
+
+def set_stage(tx: Transaction, version: Version, stage: Stage) -> None:
+    """Move a version from the stage it was read in to another, by compare-and-swap.
+
+    Raises:
+        Conflict: it is no longer in that stage.
+    """
+    where = and_(
+        _of(version.tenant, version.adapter),
+        versions.c.sequence == version.sequence,
+        versions.c.stage == version.stage,
+    )
+    if tx.execute(update(versions).where(where).values(stage=stage)).rowcount != 1:
+        raise Conflict(f"{version.label} is no longer in stage {version.stage}; look again and repeat.")
+
+
+def _of(tenant: str, adapter: str) -> ColumnElement[bool]:
+    return and_(versions.c.tenant == tenant, versions.c.adapter == adapter)

@@ -1,0 +1,124 @@
+"""The event log: append-only, and any change to it is noticed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from graftwork.access import events
+from graftwork.access.events import GENESIS, append, head, read_events, subjects_after, verify_chain
+from graftwork.db import Database
+from graftwork.errors import Damaged, InvalidRequest
+
+AT = "2026-01-31T09:30:00.000000Z"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "graftwork.db"
+
+
+@pytest.fixture
+def database(path: Path) -> Iterator[Database]:
+    with Database(f"sqlite:///{path}") as database:
+        yield database
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    for number in range(5):
+        with database.transaction() as tx:
+            append(tx, "local", "me", "thing.made", f"things/{number % 2}", {"number": number}, at=AT)
+    return database
+
+
+def tamper(path: Path, statement: str) -> None:
+    """Change the file as somebody with a SQLite shell would."""
+    connection = sqlite3.connect(path)
+    connection.executescript(f"DROP TRIGGER events_no_update; DROP TRIGGER events_no_delete; {statement}")
+    connection.close()
+
+
+def test_events_follow_one_another_from_one(filled: Database) -> None:
+    with filled.reading() as tx:
+        found = read_events(tx, "local")
+        assert verify_chain(tx) == head(tx) == 5
+    assert [event.position for event in found] == [1, 2, 3, 4, 5]
+    assert [event.previous for event in found] == [GENESIS, *(event.hash for event in found[:-1])]
+    assert found[3].payload == {"number": 3}
+    assert found[3].to_json()["kind"] == "thing.made"
+
+
+def test_events_are_read_by_tenant_and_subject(filled: Database) -> None:
+    with filled.transaction() as tx:
+        append(tx, "other", "me", "thing.made", "things/0", {}, at=AT)
+    with filled.reading() as tx:
+        assert [event.position for event in read_events(tx, "local", "things/0")] == [1, 3, 5]
+        assert [event.position for event in read_events(tx, "local", after=3)] == [4, 5]
+        assert subjects_after(tx, 4) == {("local", "things/0"), ("other", "things/0")}
+
+
+def test_an_event_is_part_of_its_transaction(filled: Database) -> None:
+    with pytest.raises(ZeroDivisionError), filled.transaction() as tx:
+        append(tx, "local", "me", "thing.made", "things/1", {}, at=AT)
+        _ = 1 / 0
+    with filled.reading() as tx:
+        assert head(tx) == 5
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE events SET actor = 'you'", "DELETE FROM events WHERE position = 5"]
+)
+def test_the_database_refuses_to_change_the_log(filled: Database, statement: str) -> None:
+    with pytest.raises(IntegrityError, match="append-only"), filled.transaction() as tx:
+        tx.execute(text(statement))
+
+
+@pytest.mark.parametrize("column", ["tenant", "at", "actor", "kind", "subject", "payload"])
+def test_a_changed_event_is_noticed(filled: Database, path: Path, column: str) -> None:
+    tamper(path, f"UPDATE events SET {column} = '{{}}' WHERE position = 3")
+    with filled.reading() as tx, pytest.raises(Damaged, match="position 3"):
+        verify_chain(tx)
+
+
+def test_a_removed_event_is_noticed(filled: Database, path: Path) -> None:
+    tamper(path, "DELETE FROM events WHERE position = 2")
+    with filled.reading() as tx, pytest.raises(Damaged, match="position 2"):
+        verify_chain(tx)
+
+
+def test_a_log_cut_short_is_noticed_by_whoever_noted_its_end(filled: Database, path: Path) -> None:
+    with filled.reading() as tx:
+        noted = read_events(tx, "local")[-1].hash
+        assert verify_chain(tx, expected_head=noted) == 5
+    tamper(path, "DELETE FROM events WHERE position = 5")
+    with filled.reading() as tx:
+        assert verify_chain(tx) == 4
+        with pytest.raises(Damaged, match="cut off"):
+            verify_chain(tx, expected_head=noted)
+
+
+def test_an_event_rewritten_with_a_right_hash_breaks_the_next_link(filled: Database, path: Path) -> None:
+    with filled.reading() as tx:
+        third = read_events(tx, "local")[2]
+    body = {key: value for key, value in third.to_json().items() if key != "hash"} | {"payload": "{}"}
+    tamper(path, f"UPDATE events SET payload = '{{}}', hash = '{events._hash(body)}' WHERE position = 3")
+    with filled.reading() as tx, pytest.raises(Damaged, match="position 4"):
+        verify_chain(tx)
+
+
+def test_the_chain_cannot_fork(filled: Database) -> None:
+    columns = "tenant, at, actor, kind, subject, payload, previous"
+    fork = f"INSERT INTO events SELECT 6, {columns}, 'x' FROM events LIMIT 1"
+    with pytest.raises(IntegrityError), filled.transaction() as tx:
+        tx.execute(text(fork))
+
+
+def test_a_payload_that_is_not_json_is_refused(database: Database) -> None:
+    with pytest.raises(InvalidRequest), database.transaction() as tx:
+        append(tx, "local", "me", "thing.made", "things/1", {"x": float("nan")}, at=AT)

@@ -1,0 +1,182 @@
+"""Working copies: a bundle's files on disk, every byte checked, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graftwork.artifacts.bundle import BundleFile, Manifest
+from graftwork.artifacts.stores.memory import MemoryStore
+from graftwork.artifacts.working_copy import PARTIAL, WorkingCopies
+from graftwork.errors import Damaged, InvalidRequest, Unavailable
+
+FILES = {"adapter_config.json": b"{}", "adapter_model.safetensors": b"weights" * 99, "sub/notes.md": b"notes"}
+
+
+def digest_of(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    store = MemoryStore()
+    for data in FILES.values():
+        store.put("local", digest_of(data), [data])
+    return store
+
+
+@pytest.fixture
+def manifest() -> Manifest:
+    return Manifest(tuple(BundleFile(path, len(data), digest_of(data)) for path, data in FILES.items()))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "bundles"
+
+
+@pytest.fixture
+def copies(root: Path, store: MemoryStore) -> WorkingCopies:
+    return WorkingCopies(root, store)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def files_below(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+def test_the_folder_has_exactly_the_manifests_files(
+    copies: WorkingCopies, manifest: Manifest, root: Path
+) -> None:
+    folder = copies.materialise("local", manifest)
+    assert folder == root / "local" / manifest.digest().removeprefix("sha256:")
+    assert content(folder) == FILES
+    assert len(files_below(root)) == len(FILES)
+
+
+def test_a_copy_that_is_there_is_used_again_without_the_store(
+    copies: WorkingCopies, manifest: Manifest, store: MemoryStore
+) -> None:
+    folder = copies.materialise("local", manifest)
+    before = (folder / "adapter_config.json").stat().st_ino
+    store.blobs.clear()
+    assert copies.materialise("local", manifest) == folder
+    assert (folder / "adapter_config.json").stat().st_ino == before
+
+
+def changed(folder: Path) -> None:
+    path = folder / "adapter_model.safetensors"
+    path.chmod(0o644)
+    path.write_bytes(b"Weights" * 99)
+
+
+def removed(folder: Path) -> None:
+    (folder / "sub" / "notes.md").unlink()
+
+
+def added(folder: Path) -> None:
+    (folder / "adapter_model.bin").write_bytes(b"surprise")
+
+
+def linked(folder: Path) -> None:
+    path = folder / "adapter_config.json"
+    (folder.parent / "elsewhere").write_bytes(b"{}")
+    path.unlink()
+    path.symlink_to(folder.parent / "elsewhere")
+
+
+@pytest.mark.parametrize("change", [changed, removed, added, linked])
+def test_a_copy_that_was_changed_on_disk_is_made_anew(
+    copies: WorkingCopies, manifest: Manifest, change: object
+) -> None:
+    assert callable(change)
+    change(copies.materialise("local", manifest))
+    folder = copies.materialise("local", manifest)
+    assert content(folder) == FILES
+    assert not (folder / "adapter_config.json").is_symlink()
+
+
+@pytest.mark.parametrize("victim", sorted(FILES))
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_damaged_blob_leaves_nothing_behind_and_loads_once_repaired(
+    copies: WorkingCopies, manifest: Manifest, store: MemoryStore, root: Path, victim: str, how: str
+) -> None:
+    key = ("local", digest_of(FILES[victim]))
+    store.blobs.pop(key)
+    if how == "damaged":
+        store.blobs[key] = b"x" + FILES[victim][1:]
+    with pytest.raises(Damaged, match=key[1]):
+        copies.materialise("local", manifest)
+    assert files_below(root) == []
+    store.put(*key, [FILES[victim]])
+    assert content(copies.materialise("local", manifest)) == FILES
+
+
+def test_a_copy_that_is_interrupted_leaves_nothing_behind(
+    root: Path, manifest: Manifest, store: MemoryStore
+) -> None:
+    class Interrupted(MemoryStore):
+        def open(self, tenant: str, digest: str) -> Iterator[bytes]:
+            yield b"half"
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        WorkingCopies(root, Interrupted()).materialise("local", manifest)
+    assert files_below(root) == []
+    assert content(WorkingCopies(root, store).materialise("local", manifest)) == FILES
+
+
+def test_what_a_killed_process_left_is_not_taken_for_a_copy(
+    copies: WorkingCopies, manifest: Manifest, root: Path
+) -> None:
+    left = root / PARTIAL / "tmpabc" / "fresh"
+    left.mkdir(parents=True)
+    (left / "adapter_config.json").write_bytes(b"{")
+    assert content(copies.materialise("local", manifest)) == FILES
+
+
+def test_a_size_that_the_blob_does_not_have_is_noticed(copies: WorkingCopies, manifest: Manifest) -> None:
+    first, *rest = manifest.files
+    wrong = Manifest((BundleFile(first.path, first.size + 1, first.digest), *rest))
+    with pytest.raises(Damaged, match="as its manifest says"):
+        copies.materialise("local", wrong)
+
+
+def test_another_tenants_copy_is_out_of_reach(copies: WorkingCopies, manifest: Manifest) -> None:
+    copies.materialise("local", manifest)
+    with pytest.raises(Damaged):
+        copies.materialise("acme", manifest)
+    with pytest.raises(InvalidRequest):
+        copies.materialise("../local", manifest)
+
+
+def test_many_threads_that_want_one_copy_all_get_it(
+    copies: WorkingCopies, manifest: Manifest, root: Path
+) -> None:
+    folders: list[Path] = []
+    threads = [
+        threading.Thread(target=lambda: folders.append(copies.materialise("local", manifest)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(folders) == 8 and len(set(folders)) == 1
+    assert content(folders[0]) == FILES
+    assert len(files_below(root)) == len(FILES)
+
+
+def test_a_root_that_cannot_be_written_is_named(
+    tmp_path: Path, manifest: Manifest, store: MemoryStore
+) -> None:
+    (tmp_path / "bundles").write_text("a file where the folder should be")
+    with pytest.raises(Unavailable, match="bundles"):
+        WorkingCopies(tmp_path / "bundles", store).materialise("local", manifest)

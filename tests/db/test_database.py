@@ -1,0 +1,103 @@
+"""The database file: opened once, short writing transactions, consistent reads."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from graftwork.db import Database
+from graftwork.errors import InvalidRequest, Unavailable
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'home' / 'graftwork.db'}"
+
+
+def test_opening_makes_the_file_and_its_folder(url: str, tmp_path: Path) -> None:
+    with Database(url):
+        assert (tmp_path / "home" / "graftwork.db").is_file()
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///:memory:", "postgresql://host/db", "nonsense", "mysql://x"]
+)
+def test_what_is_not_a_sqlite_file_is_refused_by_name(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="sqlite:///path"):
+        Database(url)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "graftwork.db"
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(Unavailable, match=r"graftwork\.db"):
+        Database(f"sqlite:///{path}")
+
+
+def test_a_transaction_that_raises_leaves_nothing(url: str) -> None:
+    with Database(url) as database:
+        with pytest.raises(ZeroDivisionError), database.transaction() as tx:
+            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', 'me')"))
+            _ = 1 / 0
+        with database.reading() as tx:
+            assert tx.execute(text("SELECT count(*) FROM adapters")).scalar() == 0
+
+
+def test_a_reader_sees_one_moment_while_a_writer_commits(url: str) -> None:
+    count = text("SELECT count(*) FROM adapters")
+    with Database(url) as database, database.reading() as reader:
+        assert reader.execute(count).scalar() == 0
+        with database.transaction() as tx:
+            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', 'me')"))
+        assert reader.execute(count).scalar() == 0
+
+
+def test_a_writer_that_waits_too_long_is_told_that_the_database_is_busy(url: str) -> None:
+    with (
+        Database(url) as first,
+        Database(url, busy_timeout_s=0.02) as second,
+        first.transaction(),
+        pytest.raises(Unavailable),
+        second.transaction(),
+    ):
+        raise AssertionError("the second writer got in")
+
+
+def test_a_second_thread_that_waits_too_long_is_told_so_too(url: str) -> None:
+    with (
+        Database(url, busy_timeout_s=0.02) as database,
+        database.transaction(),
+        pytest.raises(Unavailable, match="busy"),
+        database.transaction(),
+    ):
+        raise AssertionError("the second writer got in")
+
+
+def test_data_version_changes_with_every_commit_and_with_nothing_else(url: str, tmp_path: Path) -> None:
+    with Database(url) as database:
+        before = database.data_version()
+        with database.reading() as tx:
+            tx.execute(text("SELECT 1"))
+        assert database.data_version() == before
+
+        with database.transaction() as tx:
+            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', 'me')"))
+        ours = database.data_version()
+        assert ours != before
+
+        stranger = sqlite3.connect(tmp_path / "home" / "graftwork.db")
+        stranger.execute("INSERT INTO adapters VALUES ('local', 'b', 0, 'now', 'me')")
+        stranger.commit()
+        stranger.close()
+        assert database.data_version() != ours
+
+
+def test_processes_that_create_the_database_at_once_all_get_it(url: str) -> None:
+    script = f"from graftwork.db import Database; Database({url!r}).close()"
+    running = [subprocess.Popen([sys.executable, "-W", "error", "-c", script]) for _ in range(4)]
+    assert [process.wait(60) for process in running] == [0, 0, 0, 0]

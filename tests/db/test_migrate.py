@@ -1,0 +1,72 @@
+"""Migrations: they lead to the schema of the code, and cost nothing when there is nothing to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from graftwork.db import Database
+from graftwork.db.migrate import MIGRATIONS, alembic_config
+from graftwork.db.schema import HEAD, metadata
+from graftwork.errors import Unavailable
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'graftwork.db'}"
+
+
+def test_head_is_the_newest_migration() -> None:
+    assert ScriptDirectory.from_config(alembic_config()).get_current_head() == HEAD
+
+
+def test_migrations_lead_to_the_schema_of_the_code(url: str) -> None:
+    with Database(url) as database, database.reading() as tx:
+        assert compare_metadata(MigrationContext.configure(tx), metadata) == []
+
+
+def test_migrations_lie_inside_the_package() -> None:
+    import graftwork
+
+    assert graftwork.__file__ is not None
+    assert MIGRATIONS.is_relative_to(Path(graftwork.__file__).parent)
+    assert (MIGRATIONS / "env.py").is_file()
+
+
+def test_a_database_of_a_newer_version_is_left_alone(url: str) -> None:
+    with Database(url) as database, database.transaction() as tx:
+        tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(Unavailable, match=r"9999.*Upgrade"):
+        Database(url)
+
+
+def test_a_half_made_database_is_made_whole(url: str) -> None:
+    with Database(url) as database, database.transaction() as tx:
+        for table in ("aliases", "versions", "adapters", "events", "alembic_version"):
+            tx.execute(text(f"DROP TABLE {table}"))
+    with Database(url) as database, database.reading() as tx:
+        assert tx.execute(text("SELECT count(*) FROM events")).scalar() == 0
+
+
+def test_opening_an_up_to_date_database_imports_neither_alembic_nor_torch(url: str) -> None:
+    Database(url).close()
+    script = (
+        "import sys\n"
+        "from graftwork.db import Database\n"
+        "from graftwork.registry import Registry\n"
+        f"with Database({url!r}) as database:\n"
+        "    Registry(database).list_adapters('local')\n"
+        "unwanted = {'alembic', 'torch', 'numpy', 'pydantic', 'sqlalchemy.dialects.postgresql'}\n"
+        "print(sorted(unwanted & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

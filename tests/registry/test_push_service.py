@@ -1,0 +1,178 @@
+"""PushService: blobs first, then the account, then the row."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graftwork.adapters.outline import Outline
+from graftwork.artifacts.bundle import BundleFile, Manifest
+from graftwork.artifacts.stores.memory import MemoryStore
+from graftwork.artifacts.working_copy import WorkingCopies
+from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused
+from graftwork.registry.push import PushResult, PushService
+
+if TYPE_CHECKING:
+    from registry.conftest import Desk
+
+FILES = {"adapter_config.json": b"{}", "adapter_model.safetensors": b"weights"}
+
+
+def outline(base: str = "tiny") -> Outline:
+    return Outline(
+        base=base,
+        architecture="LlamaForCausalLM",
+        weights_digest="sha256:" + "b" * 64,
+        dtype="float32",
+        vocab_size=16,
+        hidden_size=8,
+        num_layers=1,
+        num_heads=1,
+        num_kv_heads=1,
+        head_dim=8,
+        max_context=32,
+        linears=(),
+        modules=(),
+        ties=(),
+        source=base,
+    )
+
+
+@dataclass(frozen=True)
+class FakeAccount:
+    """An account that says what the test wants."""
+
+    ok: bool = True
+    kind: str | None = "lora"
+    problems: Sequence[str] = ()
+    rank: int = 8
+    bytes: int = 7
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ok": self.ok, "problems": list(self.problems)}
+
+
+@dataclass
+class Counter:
+    """The service with everything it stands on; `account` is what the next push gets."""
+
+    desk: Desk
+    folder: Path
+    account: FakeAccount = FakeAccount()
+    seen: list[dict[str, bytes]] = field(default_factory=list)
+    store: MemoryStore = field(default_factory=MemoryStore)
+
+    def account_of(self, folder: Path) -> FakeAccount:
+        self.seen.append({path.name: path.read_bytes() for path in folder.iterdir()})
+        return self.account
+
+    def upload(self, files: dict[str, bytes], tenant: str = "local") -> Manifest:
+        for data in files.values():
+            self.store.put(tenant, digest_of(data), [data])
+        return manifest_of(files)
+
+    def push(self, manifest: Manifest, name: str = "tone", **more: Any) -> PushResult:
+        copies = WorkingCopies(self.folder, self.store)
+        service = PushService(self.desk.registry, self.store, copies, outline, self.account_of)
+        return service.push(more.pop("tenant", "local"), name, manifest, actor="me", **more)
+
+    def is_empty(self) -> bool:
+        return self.desk.registry.list_adapters("local").items == ()
+
+
+@pytest.fixture
+def counter(desk: Desk, tmp_path: Path) -> Counter:
+    return Counter(desk, tmp_path / "bundles")
+
+
+def digest_of(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def manifest_of(files: dict[str, bytes]) -> Manifest:
+    return Manifest(tuple(BundleFile(path, len(data), digest_of(data)) for path, data in files.items()))
+
+
+def test_a_push_registers_what_the_account_saw(counter: Counter) -> None:
+    result = counter.push(counter.upload(FILES), semver="1.4", metadata={"a": 1})
+    version = result.version
+    assert result.created
+    assert counter.seen == [FILES]
+    assert (version.label, version.kind, version.rank, version.bytes) == ("tone:1.4.0", "lora", 8, 7)
+    assert (version.base, version.base_digest) == ("tiny", "sha256:" + "b" * 64)
+    assert version.account == {"ok": True, "problems": ()}
+    assert result.account is counter.account
+
+
+def test_the_same_push_again_is_the_same_version(counter: Counter) -> None:
+    manifest = counter.upload(FILES)
+    first, again = counter.push(manifest), counter.push(manifest)
+    assert not again.created
+    assert again.version == first.version
+
+
+@pytest.mark.parametrize("missing", [["adapter_config.json"], ["adapter_model.safetensors"], list(FILES)])
+def test_missing_blobs_are_all_listed_and_nothing_is_registered(counter: Counter, missing: list[str]) -> None:
+    for path in FILES.keys() - missing:
+        counter.upload({path: FILES[path]})
+    manifest = manifest_of(FILES)
+    with pytest.raises(Conflict, match="Upload these blobs") as caught:
+        counter.push(manifest)
+    for path, data in FILES.items():
+        assert (digest_of(data) in caught.value.message) == (path in missing)
+    assert counter.is_empty() and counter.seen == []
+    assert counter.push(counter.upload(FILES)).created
+
+
+def test_a_size_that_the_blob_does_not_have_is_said(counter: Counter) -> None:
+    first, *rest = counter.upload(FILES).files
+    with pytest.raises(Conflict, match="stored with 2 bytes, the manifest says 3"):
+        counter.push(Manifest((BundleFile(first.path, 3, first.digest), *rest)))
+
+
+def test_another_tenants_blobs_do_not_count(counter: Counter) -> None:
+    with pytest.raises(Conflict, match="Upload these blobs"):
+        counter.push(counter.upload(FILES, tenant="acme"))
+
+
+def test_a_damaged_blob_is_noticed_before_anything_is_registered(counter: Counter) -> None:
+    manifest = counter.upload(FILES)
+    key = ("local", digest_of(FILES["adapter_model.safetensors"]))
+    counter.store.blobs[key] = b"wEights"
+    with pytest.raises(Damaged):
+        counter.push(manifest)
+    assert counter.is_empty() and counter.seen == []
+    assert counter.push(counter.upload(FILES)).created
+
+
+def test_an_adapter_whose_account_is_not_in_order_is_refused_with_its_problems(counter: Counter) -> None:
+    counter.account = FakeAccount(ok=False, kind=None, problems=("q_proj: wrong shape", "k_proj: NaN"))
+    with pytest.raises(Refused, match="q_proj: wrong shape") as caught:
+        counter.push(counter.upload(FILES))
+    assert caught.value.problems == ("q_proj: wrong shape", "k_proj: NaN")
+    assert counter.is_empty()
+    with pytest.raises(NotFound):
+        counter.desk.registry.history("local", "tone")
+
+
+def test_the_bases_own_name_is_taken(counter: Counter) -> None:
+    with pytest.raises(Conflict, match="base model"):
+        counter.push(counter.upload(FILES), "tiny")
+
+
+@pytest.mark.parametrize("wrong", [{"name": "../x"}, {"semver": "1"}, {"tenant": "a/b"}])
+def test_wrong_words_are_refused_before_any_work(counter: Counter, wrong: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest):
+        counter.push(manifest_of(FILES), **wrong)
+    assert counter.seen == []
+
+
+def test_a_long_list_of_missing_blobs_is_cut_short(counter: Counter) -> None:
+    many = {f"file-{number}": str(number).encode() for number in range(25)}
+    with pytest.raises(Conflict, match="and 5 more"):
+        counter.push(manifest_of(many))

@@ -1,0 +1,171 @@
+"""Snapshots: immutable, complete, and new as soon as anybody committed."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import threading
+import timeit
+from typing import TYPE_CHECKING
+
+import pytest
+
+from graftwork.db import Database
+from graftwork.errors import NotFound, UnknownModel
+from graftwork.registry import Registry, SnapshotReader, parse_reference
+
+if TYPE_CHECKING:
+    from registry.conftest import Desk
+
+
+@pytest.fixture
+def reader(desk: Desk) -> SnapshotReader:
+    return SnapshotReader(desk.database)
+
+
+def test_an_empty_database_is_an_empty_snapshot(reader: SnapshotReader) -> None:
+    snapshot = reader.current()
+    assert (snapshot.position, snapshot.names("local"), snapshot.versions("local", "tone")) == (0, (), ())
+    assert snapshot.adapter("local", "tone") is None
+
+
+def test_while_nothing_changes_the_snapshot_is_the_same_object(desk: Desk, reader: SnapshotReader) -> None:
+    desk.push(1)
+    assert reader.current() is reader.current()
+
+
+def test_a_commit_that_the_log_does_not_speak_of_changes_nothing(desk: Desk, reader: SnapshotReader) -> None:
+    desk.push(1)
+    before = reader.current()
+    with desk.database.transaction() as tx:
+        tx.exec_driver_sql("CREATE TABLE elsewhere (a)")
+    assert reader.current() is before
+
+
+def test_our_own_commit_is_seen_at_once(desk: Desk, reader: SnapshotReader) -> None:
+    for content in (1, 2, 3):
+        version = desk.push(content)
+        assert reader.current().resolve("local", parse_reference("tone")) == version
+    promoted = desk.promote("tone:1.0.0")
+    assert reader.current().resolve("local", parse_reference("tone")) == promoted
+
+
+def test_a_commit_of_another_process_is_seen_at_once(desk: Desk, reader: SnapshotReader) -> None:
+    desk.push(1)
+    assert reader.current().names("local") == ("tone",)
+    script = (
+        "import sys\n"
+        "from graftwork.db import Database\n"
+        "from graftwork.registry import Registry\n"
+        "with Database(sys.argv[1]) as database:\n"
+        "    Registry(database).promote('local', 'tone:1.0.0', actor='other')\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", script, desk.url], check=True)
+    (version,) = reader.current().versions("local", "tone")
+    assert (version.stage, version.aliases) == ("production", ("production",))
+
+
+def test_old_snapshots_stay_as_they_were(desk: Desk, reader: SnapshotReader) -> None:
+    desk.push(1)
+    before = reader.current()
+    desk.push(2)
+    desk.promote("tone:1.0.0")
+    assert [version.stage for version in before.versions("local", "tone")] == ["development"]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        before.position = 9  # type: ignore[misc]
+
+
+def test_every_form_of_reference_resolves(desk: Desk, reader: SnapshotReader) -> None:
+    desk.push(1)
+    desk.push(2)
+    desk.promote("tone:1.0.0")
+    digest = desk.manifest(1).digest()
+    for reference in (
+        *("tone", "local/tone", "tone:1.0.0", "tone:v1.0", "tone@production", "adapters:/tone/1"),
+        *(f"tone@{digest}", f"tone@{digest[:19]}"),
+    ):
+        assert reader.current().resolve("local", parse_reference(reference)).semver == "1.0.0", reference
+    assert reader.current().with_digest("local", digest).manifest == desk.manifest(1)
+
+
+def test_a_bare_name_that_was_never_promoted_says_so_by_its_aliases(
+    desk: Desk, reader: SnapshotReader
+) -> None:
+    desk.push(1)
+    assert "production" not in reader.current().resolve("local", parse_reference("tone")).aliases
+    desk.promote("tone")
+    assert "production" in reader.current().resolve("local", parse_reference("tone")).aliases
+
+
+def test_what_is_unknown_and_what_is_another_tenants_look_alike(desk: Desk, reader: SnapshotReader) -> None:
+    desk.push(1, "secret", tenant="acme")
+    digest = desk.manifest(1).digest()
+    messages = set()
+    for reference in (
+        "secret",
+        "acme/secret",
+        "secret:1.0.0",
+        f"secret@{digest}",
+        "nope",
+        "acme/nope",
+        "x/nope",
+    ):
+        with pytest.raises(UnknownModel) as caught:
+            reader.current().resolve("local", parse_reference(reference))
+        assert caught.value.reference == reference
+        messages.add(caught.value.message.replace(reference, "REF"))
+    assert len(messages) == 1
+    assert reader.current().names("local") == ()
+    with pytest.raises(NotFound):
+        reader.current().with_digest("local", digest)
+    assert reader.current().resolve("acme", parse_reference("secret")).digest == digest
+
+
+def test_names_are_sorted_also_after_later_pushes(desk: Desk, reader: SnapshotReader) -> None:
+    for content, name in enumerate(["m", "a", "z", "b"]):
+        desk.push(content, name)
+        reader.current()
+    assert reader.current().names("local") == ("a", "b", "m", "z")
+
+
+def test_readers_in_many_threads_see_each_commit_that_came_before(desk: Desk, reader: SnapshotReader) -> None:
+    desk.push(0)
+    committed, failures, done = [1], [], threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            least = committed[0]
+            if len(reader.current().versions("local", "tone")) < least:
+                failures.append(least)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    with Database(desk.url) as other:
+        for content in range(1, 20):
+            writer = Registry(other) if content % 2 else desk.registry
+            writer.push(
+                "local",
+                "tone",
+                desk.manifest(content),
+                kind="lora",
+                base="tiny",
+                base_digest="sha256:" + "b" * 64,
+                rank=8,
+                bytes=8,
+                account={},
+                actor="me",
+            )
+            committed[0] += 1
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_looking_for_changes_costs_microseconds(desk: Desk, reader: SnapshotReader) -> None:
+    desk.push(1)
+    reader.current()
+    per_call_s = min(timeit.repeat(reader.current, number=1000, repeat=5)) / 1000
+    assert per_call_s < 50e-6  # about 3 µs on an idle machine
