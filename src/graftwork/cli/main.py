@@ -1,0 +1,99 @@
+"""The `graftwork` command: its global options, its verbs, and how its errors are told.
+
+Modules of this folder import what is heavy inside their commands, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from graftwork.cli import ask, base, demo, inspect, registry, serve
+from graftwork.cli.context import Context, OutputFormat
+from graftwork.errors import GraftworkError, InvalidRequest, Refused
+
+app = typer.Typer(
+    name="graftwork",
+    help="Serve one frozen base model with many small, versioned adapters, batched together.",
+    epilog="Start with `graftwork demo`. Exit codes: 0 ok, 1 refused or failed, 2 wrong usage.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+serve.add_to(app)
+registry.add_to(app)
+ask.add_to(app)
+inspect.add_to(app)
+base.add_to(app)
+demo.add_to(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from graftwork import __version__
+
+        typer.echo(f"graftwork {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    ctx: typer.Context,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="GRAFTWORK_URL",
+            metavar="URL",
+            help="Server to speak to; without it the verbs work on GRAFTWORK_HOME in this process.",
+        ),
+    ] = None,
+    output: Annotated[
+        OutputFormat, typer.Option("--output", "-o", help="How results are written to stdout.")
+    ] = OutputFormat.TABLE,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    ctx.obj = Context(url=url or None, output=output)
+
+
+def run() -> None:
+    """Run the command line; every error is one message on stderr and an exit code."""
+    try:
+        app()
+    except GraftworkError as error:
+        _tell(error)
+        sys.exit(2 if isinstance(error, InvalidRequest) and error.field in _USAGE else 1)
+    except BrokenPipeError:
+        sys.exit(1)
+    except Exception as error:
+        _unexpected(error)
+        sys.exit(1)
+
+
+#: Fields of a wrong request that are words of the command line itself.
+_USAGE = frozenset({"settings", "url", "meta"})
+
+
+def _tell(error: GraftworkError) -> None:
+    print(f"graftwork: {error.message}", file=sys.stderr)
+    if isinstance(error, Refused):
+        for problem in error.problems:
+            if problem not in error.message:
+                print(f"  - {problem}", file=sys.stderr)
+
+
+def _unexpected(error: Exception) -> None:
+    import os
+    import traceback
+
+    if os.environ.get("GRAFTWORK_LOG_LEVEL") == "debug":
+        traceback.print_exception(error)
+    print(
+        f"graftwork: something unexpected went wrong: {type(error).__name__}: {error}. "
+        "Run again with GRAFTWORK_LOG_LEVEL=debug to see where, and please report it.",
+        file=sys.stderr,
+    )

@@ -1,0 +1,83 @@
+"""Writes results: one document on stdout as a table, JSON or YAML; everything else goes to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from graftwork.cli.context import OutputFormat
+
+Row = Mapping[str, Any]
+#: Heading to the cell that a row has under it.
+Columns = Mapping[str, Callable[[Row], object]]
+
+
+def write(result: Any, output: OutputFormat, table: Callable[[], None]) -> None:
+    """Write `result` as `output` says; `table` prints it for people."""
+    if output is OutputFormat.JSON:
+        print(json.dumps(result, indent=2, ensure_ascii=False, default=str))
+    elif output is OutputFormat.YAML:
+        import yaml
+
+        # Through JSON: a document of plain values, whatever mappings and tuples it was made of.
+        plain = json.loads(json.dumps(result, default=str))
+        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=True)
+    else:
+        table()
+
+
+#: Wide enough that no table of ours wraps where nobody looks: in a pipe or a file.
+_PIPE_WIDTH = 10_000
+
+
+def print_table(rows: Sequence[Row], columns: Columns, *, empty: str, pipe_width: int = _PIPE_WIDTH) -> None:
+    """Rows as a table, or the sentence `empty` on stderr; in a pipe up to `pipe_width` characters wide."""
+    if not rows:
+        print(empty, file=sys.stderr)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in columns:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(cell(row))) for cell in columns.values()))
+    console = Console(width=None if sys.stdout.isatty() else pipe_width)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
+def print_facts(facts: Mapping[str, object]) -> None:
+    """`name  value` lines, aligned."""
+    width = max(map(len, facts), default=0)
+    for name, value in facts.items():
+        print(f"{name:<{width}}  {_cell(value)}")
+
+
+def short(digest: str) -> str:
+    """A digest as people read it; still a reference, which needs twelve digits."""
+    return digest[: len("sha256:") + 12]
+
+
+def size(bytes_: int) -> str:
+    """Bytes for people: `1.6 MB`."""
+    amount = float(bytes_)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} TB"
+
+
+def _cell(value: object) -> str:
+    if value is None or value == "" or value == [] or value == ():
+        return "-"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)

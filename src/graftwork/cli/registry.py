@@ -1,0 +1,198 @@
+"""The registry's verbs: push, list, show, history, promote, rollback, alias."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graftwork.cli.context import context_of
+from graftwork.cli.output import Row, print_facts, print_table, short, size, write
+from graftwork.cli.verb import add_verb
+from graftwork.errors import InvalidRequest
+
+Reference = Annotated[str, typer.Argument(metavar="REF", help="NAME, NAME:1.4.0, NAME@alias or NAME@sha256:…")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The adapter's name.")]
+Reason = Annotated[str | None, typer.Option(help="Why, for the history.")]
+
+alias_app = typer.Typer(no_args_is_help=True, help="Move the names that point at versions.")
+
+
+def add_to(app: typer.Typer) -> None:
+    for verb in (push, list_, show, history, promote, rollback):
+        add_verb(app, verb, verb.__name__.rstrip("_"))
+    add_verb(alias_app, alias_set, "set")
+    add_verb(alias_app, alias_rm, "rm")
+    app.add_typer(alias_app, name="alias")
+
+
+def push(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the adapter, as PEFT saves it.")],
+    reference: Annotated[str, typer.Argument(metavar="NAME[:SEMVER]", help="Its name and, if wanted, version.")],
+    meta: Annotated[list[str] | None, typer.Option("--meta", metavar="KEY=VALUE", help="Metadata; repeatable.")] = None,
+) -> None:
+    """Register a folder as a version: checked tensor by tensor, immutable from then on."""
+    context, metadata = context_of(ctx), _metadata(meta or [])
+    with context.client() as client:
+        if context.url is None:
+            _prepare_base(context.settings())
+        version = client.push(folder, reference, metadata=metadata)
+    if not version["created"]:
+        print("graftwork: these bytes were registered before; nothing changed.", file=sys.stderr)
+    for warning in (version.get("account") or {}).get("warnings", []):
+        print(f"graftwork: warning: {warning}", file=sys.stderr)
+    write(version, context.output, lambda: _print_version(version))
+
+
+def list_(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show this adapter's versions.")] = None,
+) -> None:
+    """List the adapters, or the versions of one."""
+    context = context_of(ctx)
+    with context.client() as client:
+        if name is None:
+            adapters = client.adapters()
+            write(adapters, context.output, lambda: _print_adapters(adapters))
+        else:
+            versions = client.versions(name)
+            write(versions, context.output, lambda: _print_versions(versions))
+
+
+def show(ctx: typer.Context, reference: Reference) -> None:
+    """Show one version: its files, its digest, its stage, its account."""
+    context = context_of(ctx)
+    with context.client() as client:
+        version = client.show(reference)
+    write(version, context.output, lambda: _print_version(version))
+
+
+def history(ctx: typer.Context, name: Name) -> None:
+    """Show every change of one adapter, oldest first."""
+    context = context_of(ctx)
+    with context.client() as client:
+        events = client.history(name)
+    columns = {
+        "at": lambda event: event["at"],
+        "who": lambda event: event["actor"],
+        "what": lambda event: event["kind"],
+        "details": lambda event: _details(event["payload"]),
+    }
+    write(events, context.output, lambda: print_table(events, columns, empty="Nothing happened yet."))
+
+
+def promote(ctx: typer.Context, reference: Reference, reason: Reason = None) -> None:
+    """Put a version into production: from now on it answers to the bare name."""
+    context = context_of(ctx)
+    with context.client() as client:
+        version = client.promote(reference, reason=reason)
+    write(version, context.output, lambda: _print_version(version))
+
+
+def rollback(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
+    """Go back to the version that was in production before."""
+    context = context_of(ctx)
+    with context.client() as client:
+        version = client.rollback(name, reason=reason)
+    write(version, context.output, lambda: _print_version(version))
+
+
+def alias_set(
+    ctx: typer.Context,
+    name: Name,
+    alias: Annotated[str, typer.Argument(metavar="ALIAS", help="For example champion.")],
+    reference: Reference,
+    expected: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="Only if it points at this digest now.")
+    ] = None,
+) -> None:
+    """Let NAME@ALIAS mean a version."""
+    context = context_of(ctx)
+    with context.client() as client:
+        version = client.set_alias(name, alias, reference, expected=expected)
+    write(version, context.output, lambda: _print_version(version))
+
+
+def alias_rm(
+    ctx: typer.Context,
+    name: Name,
+    alias: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias to take away.")],
+) -> None:
+    """Take an alias away; the version it named stays."""
+    context = context_of(ctx)
+    with context.client() as client:
+        client.remove_alias(name, alias)
+    removed = {"name": name, "alias": alias, "removed": True}
+    write(removed, context.output, lambda: print_facts(removed))
+
+
+def _metadata(pairs: list[str]) -> dict[str, Any]:
+    metadata = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise InvalidRequest(f"--meta {pair!r} is not KEY=VALUE.", field="meta")
+        metadata[key] = value
+    return metadata
+
+
+def _prepare_base(settings: Any) -> None:
+    from graftwork.cli.base import prepared
+
+    prepared(settings)
+
+
+def _print_adapters(adapters: list[Any]) -> None:
+    columns = {
+        "name": lambda row: row["name"],
+        "production": lambda row: row["production"] and row["production"]["semver"],
+        "newest": lambda row: row["newest"]["semver"],
+        "versions": lambda row: row["versions"],
+        "kind": lambda row: f"{row['newest']['kind']} r{row['newest']['rank']}",
+        "base": lambda row: row["newest"]["base"],
+        "digest": lambda row: short((row["production"] or row["newest"])["digest"]),
+    }
+    print_table(adapters, columns, empty="No adapters yet. Try: graftwork push DIR NAME")
+
+
+def _print_versions(versions: list[Any]) -> None:
+    columns = {
+        "version": lambda row: row["semver"],
+        "stage": lambda row: row["stage"],
+        "aliases": lambda row: [f"@{alias}" for alias in row["aliases"]],
+        "digest": lambda row: short(row["digest"]),
+        "size": lambda row: size(row["bytes"]),
+        "created": lambda row: row["created_at"],
+    }
+    print_table(versions, columns, empty="No versions.")
+
+
+def _print_version(version: Row) -> None:
+    account = version.get("account") or {}
+    print_facts(
+        {
+            "version": f"{version['adapter']}:{version['semver']}",
+            "digest": version["digest"],
+            "stage": version["stage"],
+            "aliases": [f"@{alias}" for alias in version["aliases"]],
+            "kind": f"{version['kind']}, rank {version['rank']}, {size(version['bytes'])}",
+            "base": version["base"],
+            "tensors": len(account.get("tensors", ())) or None,
+            "files": [file["path"] for file in version["manifest"]["files"]],
+            "metadata": [f"{key}={value}" for key, value in version["metadata"].items()],
+            "created": f"{version['created_at']} by {version['created_by']}",
+        }
+    )
+
+
+def _details(payload: Row) -> str:
+    moves = [
+        f"@{move['alias']} → {move['to']['version'] if move['to'] else 'nothing'}" for move in payload.get("moves", ())
+    ]
+    if not moves and "version" in payload:
+        moves = [str(payload["version"])]
+    reason = payload.get("reason")
+    return "; ".join([*moves, *([str(reason)] if reason else [])])

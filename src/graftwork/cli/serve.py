@@ -1,0 +1,63 @@
+"""`graftwork serve`: the server in the foreground."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graftwork.cli.base import Base
+from graftwork.cli.context import Context, OutputFormat, context_of
+from graftwork.cli.verb import add_verb
+
+
+def add_to(app: typer.Typer) -> None:
+    add_verb(app, serve, local=True)
+
+
+def serve(
+    ctx: typer.Context,
+    base: Base = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; loopback unless you say so.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
+    home: Annotated[Path | None, typer.Option(help="Folder of database, artifacts and cache.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="auto, float32 or bfloat16.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Compute threads; 0: one per physical core.")] = None,
+    pin: Annotated[
+        list[str] | None, typer.Option(metavar="REF", help="Adapter to load before ready; repeatable.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+) -> None:
+    """Serve the base and every registered adapter over HTTP, OpenAI-compatible.
+
+    Prints the server's URL on stdout when it accepts connections; GET /ready tells when the base is loaded.
+    """
+    context = context_of(ctx)
+    settings = context.settings(
+        base=base,
+        host=host,
+        port=port,
+        home=home,
+        device=device,
+        dtype=dtype,
+        threads=threads,
+        pin=tuple(pin) if pin else None,
+        log_level=log_level,
+    )
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    from graftwork.gateway.server import serve as run_server
+
+    run_server(settings, lambda url: _announce(context, url))
+
+
+def _announce(context: Context, url: str) -> None:
+    print(json.dumps({"url": url}) if context.output is OutputFormat.JSON else url, flush=True)

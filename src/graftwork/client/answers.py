@@ -1,0 +1,94 @@
+"""Answer and AnswerStream: what the inference doors give back, whole or while it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from graftwork.errors import Unavailable
+from graftwork.protocol.errors import error_from
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: its text, who gave it (`model` is `name:1.4.0` or the base's name) and how it ended."""
+
+    text: str
+    model: str
+    finish_reason: str | None
+    usage: Mapping[str, int]
+    #: Version, digest, route, arm and decision, as in the X-Graftwork headers.
+    graftwork: Mapping[str, Any]
+
+
+class AnswerStream:
+    """The pieces of an answer while they come; then `answer` is the whole. Closing it stops the generation.
+
+    >>> with client.chat("Hello", model="support-tone", stream=True) as stream:  # doctest: +SKIP
+    ...     for text in stream:
+    ...         print(text, end="", flush=True)
+    """
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._parts: list[str] = []
+        self._last: Json = {}
+        self._finish: str | None = None
+        self._usage: Mapping[str, int] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        for line in _translated(self._response.iter_lines()):
+            if not line.startswith("data: ") or line == "data: [DONE]":
+                continue
+            chunk = json.loads(line.removeprefix("data: "))
+            if "error" in chunk:
+                raise error_from(500, chunk)
+            text = self._take(chunk)
+            if text:
+                yield text
+
+    def _take(self, chunk: Json) -> str:
+        self._last = {
+            **self._last,
+            **{key: value for key, value in chunk.items() if key in ("model", "graftwork")},
+        }
+        self._usage = chunk.get("usage") or self._usage
+        text = ""
+        for choice in chunk["choices"]:
+            text += choice["delta"].get("content") or "" if "delta" in choice else choice["text"]
+            self._finish = choice["finish_reason"] or self._finish
+        self._parts.append(text)
+        return text
+
+    @property
+    def answer(self) -> Answer:
+        """What has come so far."""
+        last = self._last
+        return Answer(
+            "".join(self._parts), last.get("model", ""), self._finish, self._usage, last.get("graftwork", {})
+        )
+
+    def close(self) -> None:
+        self._response.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _translated(lines: Iterator[str]) -> Iterator[str]:
+    try:
+        yield from lines
+    except httpx.TransportError as error:
+        raise Unavailable(f"The connection broke while the answer came: {error}.") from error

@@ -1,0 +1,222 @@
+"""Client: everything a server can be asked, over HTTP or in this process, by one code path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, overload
+from urllib.parse import quote
+
+import httpx
+
+from graftwork.artifacts.bundle import BundleFile, Manifest
+from graftwork.client.answers import Answer, AnswerStream
+from graftwork.client.lifespan import ASGIApp
+from graftwork.client.wire import Json, Wire
+from graftwork.errors import Damaged
+
+_CHUNK_BYTES = 1 << 20
+
+
+class Client:
+    """Speaks to a server at `url`, or to an ASGI `app` in this process, without sockets and without threads.
+
+    `http` is an httpx.Client of your own, with its base_url set: for proxies, certificates, headers.
+
+    Methods raise the `graftwork.errors` that the server means, and Unavailable where none answers.
+
+    >>> with Client("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+    ...     client.push("examples/adapters/sentiment", "sentiment:1.0.0")
+    ...     print(client.chat("I loved it.", model="sentiment").text)
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        app: ASGIApp | None = None,
+        http: httpx.Client | None = None,
+        timeout_s: float = 600.0,
+    ) -> None:
+        self._wire = Wire(url, app, http, timeout_s)
+
+    # The registry
+
+    def push(
+        self,
+        folder: str | Path,
+        reference: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Json:
+        """Register the files of `folder` as a version of `NAME[:SEMVER]`; uploads only what is not there yet.
+
+        Returns the version, with `created` false where these bytes were registered before.
+        """
+        name, _, version = reference.partition(":")
+        root = Path(folder)
+        manifest = Manifest.of_folder(root)
+        body = {"manifest": manifest.to_json(), "version": version or None, "metadata": dict(metadata or {})}
+        self._upload(root, [file for file in manifest.files if not self._has(file)])
+        try:
+            return self._push(name, body)
+        except Damaged:  # a stored file went bad: the same bytes again repair it
+            self._upload(root, manifest.files)
+            return self._push(name, body)
+
+    def _push(self, name: str, body: Json) -> Json:
+        response = self._wire.send("POST", f"{_adapter(name)}/versions", json=body)
+        return {**response.json(), "created": response.status_code == httpx.codes.CREATED}
+
+    def _has(self, file: BundleFile) -> bool:
+        response = self._wire.open("HEAD", f"/api/v1/blobs/{file.digest}")
+        return response.status_code == httpx.codes.OK
+
+    def _upload(self, root: Path, files: Sequence[BundleFile]) -> None:
+        for file in files:
+            headers = {"content-length": str(file.size), "content-type": "application/octet-stream"}
+            self._wire.send(
+                "PUT", f"/api/v1/blobs/{file.digest}", content=_chunks(root / file.path), headers=headers
+            )
+
+    def adapters(self) -> list[Json]:
+        """Every adapter with its newest and its production version."""
+        return self._wire.pages("/api/v1/adapters", "adapters")
+
+    def versions(self, name: str) -> list[Json]:
+        """Every version of one adapter, in the order they were pushed."""
+        return self._wire.pages(f"{_adapter(name)}/versions", "versions")
+
+    def show(self, reference: str) -> Json:
+        """One version, with its account."""
+        return self._wire.json("GET", "/api/v1/versions", params={"reference": reference})
+
+    def history(self, name: str) -> list[Json]:
+        """The events of one adapter, oldest first."""
+        events: list[Json] = self._wire.json("GET", f"{_adapter(name)}/history")["events"]
+        return events
+
+    def promote(self, reference: str, *, reason: str | None = None) -> Json:
+        """Make a version the one that its adapter's bare name means."""
+        name = self.show(reference)["adapter"]
+        return self._wire.json(
+            "POST", f"{_adapter(name)}/promote", json={"reference": reference, "reason": reason}
+        )
+
+    def rollback(self, name: str, *, reason: str | None = None) -> Json:
+        """Move `@production` back to the version before."""
+        return self._wire.json("POST", f"{_adapter(name)}/rollback", json={"reason": reason})
+
+    def set_alias(self, name: str, alias: str, target: str, *, expected: str | None = None) -> Json:
+        """Let `name@alias` mean `target`; with `expected`, only if it means that digest now."""
+        body = {"target": target, "expected": expected}
+        return self._wire.json("PUT", f"{_adapter(name)}/aliases/{quote(alias, safe='')}", json=body)
+
+    def remove_alias(self, name: str, alias: str) -> None:
+        self._wire.send("DELETE", f"{_adapter(name)}/aliases/{quote(alias, safe='')}")
+
+    # Inference
+
+    def models(self) -> list[Json]:
+        """What `model` may name: the base and the adapters."""
+        data: list[Json] = self._wire.json("GET", "/v1/models")["data"]
+        return data
+
+    @overload
+    def chat(
+        self,
+        messages: str | Sequence[Mapping[str, Any]],
+        *,
+        model: str = "",
+        stream: Literal[False] = False,
+        **options: Any,
+    ) -> Answer: ...
+
+    @overload
+    def chat(
+        self,
+        messages: str | Sequence[Mapping[str, Any]],
+        *,
+        model: str = "",
+        stream: Literal[True],
+        **options: Any,
+    ) -> AnswerStream: ...
+
+    def chat(
+        self,
+        messages: str | Sequence[Mapping[str, Any]],
+        *,
+        model: str = "",
+        stream: bool = False,
+        **options: Any,
+    ) -> Answer | AnswerStream:
+        """The assistant's next message; `options` are OpenAI's fields (temperature, max_tokens, stop, …)."""
+        turns = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        return self._generate("/v1/chat/completions", {**options, "messages": turns, "model": model}, stream)
+
+    @overload
+    def complete(
+        self, prompt: str | Sequence[int], *, model: str = "", stream: Literal[False] = False, **options: Any
+    ) -> Answer: ...
+
+    @overload
+    def complete(
+        self, prompt: str | Sequence[int], *, model: str = "", stream: Literal[True], **options: Any
+    ) -> AnswerStream: ...
+
+    def complete(
+        self, prompt: str | Sequence[int], *, model: str = "", stream: bool = False, **options: Any
+    ) -> Answer | AnswerStream:
+        """The continuation of one prompt, text or token ids."""
+        given = prompt if isinstance(prompt, str) else list(prompt)
+        return self._generate("/v1/completions", {**options, "prompt": given, "model": model}, stream)
+
+    def _generate(self, path: str, body: Json, stream: bool) -> Answer | AnswerStream:
+        if stream:
+            body = {"stream_options": {"include_usage": True}, **body, "stream": True}
+            return AnswerStream(self._wire.send("POST", path, json=body, stream=True))
+        answer = self._wire.json("POST", path, json=body)
+        choice = answer["choices"][0]
+        text = choice["message"]["content"] if "message" in choice else choice["text"]
+        return Answer(text, answer["model"], choice["finish_reason"], answer["usage"], answer["graftwork"])
+
+    # The server
+
+    def base(self) -> Json:
+        """The base model: name, shape, weights digest."""
+        return self._wire.json("GET", "/api/v1/base")
+
+    def verify_base(self) -> Json:
+        """Hash the base's weights in the server's memory again: `{"expected", "actual", "ok"}`."""
+        return self._wire.json("POST", "/api/v1/base/verify")
+
+    def engine(self) -> Json:
+        """The engine's numbers now."""
+        return self._wire.json("GET", "/api/v1/engine")
+
+    def ready(self) -> Sequence[str]:
+        """Why the server is not ready; empty when it is."""
+        response = self._wire.open("GET", "/ready")
+        return tuple(response.json()["reasons"])
+
+    def close(self) -> None:
+        self._wire.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _adapter(name: str) -> str:
+    return f"/api/v1/adapters/{quote(name, safe='')}"
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,1 @@
+"""Speaks HTTP: the inference doors, our API, health and metrics."""

@@ -1,0 +1,101 @@
+"""AnswerShape: how one door writes an answer, whole or in chunks; `shapes.py` has the two that there are."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from graftwork.engine.request import Delta, TokenLogprob
+from graftwork.gateway.signature import Signature
+
+
+@dataclass
+class Choice:
+    """One answer as it grows."""
+
+    text: list[str] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    finish_reason: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def add(self, delta: Delta) -> None:
+        self.text.append(delta.text)
+        self.logprobs.extend(delta.logprobs)
+        self.finish_reason = delta.finish_reason or self.finish_reason
+        self.prompt_tokens, self.completion_tokens = delta.prompt_tokens, delta.completion_tokens
+
+
+class AnswerShape(Protocol):
+    """The differences between the doors."""
+
+    id_prefix: str
+    object: str
+    chunk_object: str
+
+    def choice(self, index: int, choice: Choice, *, logprobs: bool) -> Mapping[str, Any]:
+        """A whole choice of an answer that is not streamed."""
+        ...
+
+    def opening(self, index: int) -> Mapping[str, Any] | None:
+        """The choice in the chunk that opens an answer, if the door has one."""
+        ...
+
+    def piece(self, index: int, text_json: str, logprobs_json: str, finish_json: str) -> str:
+        """The choice in a chunk, as JSON text; its parts are JSON already."""
+        ...
+
+    def logprobs(self, entries: Sequence[TokenLogprob], offset: int) -> Mapping[str, Any]:
+        """Log probabilities of tokens that begin `offset` characters into the answer."""
+        ...
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What all chunks of one answer, or its whole body, have in common."""
+
+    shape: AnswerShape
+    signature: Signature
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def id(self) -> str:
+        return f"{self.shape.id_prefix}-{self.signature.request_id}"
+
+    def whole(self, choices: Sequence[Choice], *, logprobs: bool) -> dict[str, Any]:
+        """The body of an answer that is not streamed."""
+        return {
+            **self._head(self.shape.object),
+            "choices": [self.shape.choice(index, choice, logprobs=logprobs) for index, choice in enumerate(choices)],
+            "usage": usage(choices),
+            "graftwork": self.signature.to_json(),
+        }
+
+    def chunk(self, choices: Sequence[Mapping[str, Any]], **extra: object) -> bytes:
+        return event({**self._head(self.shape.chunk_object), "choices": list(choices), **extra})
+
+    def around_choice(self) -> tuple[str, str]:
+        """The text before and after the one choice of an ordinary chunk: written once, not per token."""
+        text = json.dumps({**self._head(self.shape.chunk_object), "choices": []})
+        return f"data: {text[: -len(']}')]}", "]}\n\n"
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.signature.model}
+
+
+def usage(choices: Sequence[Choice]) -> dict[str, int]:
+    """Tokens over all choices; each had a prompt of its own."""
+    prompt = sum(choice.prompt_tokens for choice in choices)
+    completion = sum(choice.completion_tokens for choice in choices)
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def event(body: Mapping[str, Any]) -> bytes:
+    """One server-sent event."""
+    return f"data: {json.dumps(body)}\n\n".encode()
+
+
+DONE = b"data: [DONE]\n\n"

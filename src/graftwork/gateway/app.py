@@ -1,0 +1,157 @@
+"""build_app: the whole server in one place; every object is made here, once, and handed down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+
+from graftwork.access.tenants import LOCAL
+from graftwork.adapters.outline import Outline
+from graftwork.artifacts.stores import load_store
+from graftwork.artifacts.working_copy import WorkingCopies
+from graftwork.db import Database
+from graftwork.engine.request import AdapterHandle
+from graftwork.gateway import blobs, errors, inference, model_list, registry_routes, system
+from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
+from graftwork.gateway.generation import Generations
+from graftwork.gateway.openapi import describe_bodies
+from graftwork.gateway.request_scope import RequestScope
+from graftwork.gateway.services import Services
+from graftwork.models.base import base_name
+from graftwork.registry.push import PushService
+from graftwork.registry.registry import Registry
+from graftwork.registry.snapshot import SnapshotReader
+from graftwork.registry.version_files import VersionFiles
+from graftwork.settings import Settings
+from graftwork.telemetry import Telemetry
+from graftwork.traffic.choice import Asked, choose
+from graftwork.version import __version__
+
+if TYPE_CHECKING:
+    from graftwork.adapters.account import Account
+
+#: Makes the engine, slowly and in a worker thread, from what it reads adapters from.
+EngineFactory = Callable[[Settings, VersionFiles], GenerationEngine]
+
+
+def build_app(
+    settings: Settings,
+    *,
+    engine: GenerationEngine | None = None,
+    make_engine: EngineFactory | None = None,
+    outline_of: Callable[[], Outline] | None = None,
+    load_in_background: bool = False,
+) -> FastAPI:
+    """The ASGI app of one server.
+
+    Args:
+        engine: one that is made already (it is started and stopped with the app); or
+        make_engine: how to make one. With neither, the app answers registry calls only and needs no torch.
+        outline_of: the base of pushes; the configured one, prepared when first needed, when not given.
+        load_in_background: answer while the base loads (503 where it matters) instead of waiting.
+
+    Raises:
+        GraftworkError: the database or the store cannot be opened.
+    """
+    database = Database(settings.database_url)
+    services = _services(settings, database, engine, make_engine, outline_of or _prepared_outline(settings))
+    app = FastAPI(
+        title="Graftwork",
+        version=__version__,
+        lifespan=_lifespan(services, database, load_in_background),
+        docs_url=None,  # they would load scripts from the network
+        redoc_url=None,
+    )
+    app.state.services = services
+    for doors in (inference, model_list, blobs, registry_routes, system):
+        app.include_router(doors.router)
+    errors.install(app)
+    describe_bodies(app)
+    app.add_middleware(RequestScope, telemetry=services.telemetry)
+    return app
+
+
+def _services(
+    settings: Settings,
+    database: Database,
+    engine: GenerationEngine | None,
+    make_engine: EngineFactory | None,
+    outline_of: Callable[[], Outline],
+) -> Services:
+    registry, snapshots = Registry(database), SnapshotReader(database)
+    store = load_store("local")(settings.artifacts)
+    copies = WorkingCopies(settings.bundles, store)
+    make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
+    slot, telemetry = EngineSlot(engine, make), Telemetry()
+    telemetry.watch_engine(slot.stats)
+    return Services(
+        settings=settings,
+        base=engine.outline.base if engine is not None else base_name(settings),
+        outline_of=outline_of,
+        registry=registry,
+        snapshots=snapshots,
+        store=store,
+        pushes=PushService(
+            registry,
+            store,
+            copies,
+            outline_of,
+            partial(_account, settings, outline_of),
+        ),
+        engine=slot,
+        generations=Generations(telemetry),
+        telemetry=telemetry,
+    )
+
+
+def _account(settings: Settings, outline_of: Callable[[], Outline], folder: Path) -> Account:
+    from graftwork.adapters.account import account_folder  # it needs numpy; most calls do not
+
+    return account_folder(folder, outline_of(), max_rank=settings.max_rank)
+
+
+def _prepared_outline(settings: Settings) -> Callable[[], Outline]:
+    @cache
+    def outline() -> Outline:
+        from graftwork.models.prepare import prepare_base
+
+        return prepare_base(settings).outline
+
+    return outline
+
+
+def _lifespan(
+    services: Services, database: Database, in_background: bool
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncGenerator[None, None]:
+        starting = asyncio.ensure_future(services.engine.start(_pins(services)))
+        if not in_background:
+            await starting
+        try:
+            yield
+        finally:
+            starting.cancel()
+            with suppress(asyncio.CancelledError):
+                await starting
+            await services.engine.stop()
+            database.close()
+
+    return lifespan
+
+
+def _pins(services: Services) -> list[Pin]:
+    return [(reference, partial(_pinned, services, reference)) for reference in services.settings.pin]
+
+
+def _pinned(services: Services, reference: str) -> AdapterHandle:
+    asked = Asked(adapter_id=reference)
+    found = choose(asked, tenant=LOCAL, base=services.base, versions=services.snapshots.current())
+    assert found.version is not None, "an explicit adapter never means the base"
+    return AdapterHandle(found.version.digest, LOCAL, found.model)

@@ -1,0 +1,50 @@
+"""PUT and HEAD /api/v1/blobs/{digest}: files come in one by one, streamed and verified."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from graftwork.errors import Damaged, InvalidRequest, NotFound
+from graftwork.gateway.request_body import limited
+from graftwork.gateway.services import services_of, tenant_of
+
+router = APIRouter(prefix="/api/v1/blobs", tags=["registry"])
+
+
+@router.put("/{digest}")
+async def put_blob(request: Request, digest: str) -> Response:
+    """Store the body under its digest: 201, or 200 where it was there already."""
+    services, tenant = services_of(request), tenant_of(request)
+    before = await run_in_threadpool(services.store.has, tenant, digest)
+    body = limited(request, services.settings.max_blob_bytes, "max_blob_bytes")
+    chunks = _from_thread(body, asyncio.get_running_loop())
+    try:
+        size = await run_in_threadpool(services.store.put, tenant, digest, chunks)
+    except Damaged as error:
+        raise InvalidRequest(f"The bytes do not match their digest. {error.message}", field="digest") from error
+    return JSONResponse({"digest": digest, "size": size}, 200 if before == size else 201)
+
+
+@router.head("/{digest}")
+async def head_blob(request: Request, digest: str) -> Response:
+    """Whether the blob is there, and its size in bytes as X-Graftwork-Blob-Size."""
+    size = await run_in_threadpool(services_of(request).store.has, tenant_of(request), digest)
+    if size is None:
+        raise NotFound(f"There is no blob {digest[:80]}.")
+    return Response(headers={"x-graftwork-blob-size": str(size)})
+
+
+def _from_thread(chunks: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
+    """`chunks` for a worker thread, which waits for each: a slow disk slows the client, not the server."""
+
+    async def one() -> bytes | None:
+        return await anext(chunks, None)
+
+    while (chunk := asyncio.run_coroutine_threadsafe(one(), loop).result()) is not None:
+        yield chunk

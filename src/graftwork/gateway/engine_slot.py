@@ -1,0 +1,141 @@
+"""EngineSlot: the one engine of this server, from "loading" to "ready", with the reasons in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any, Protocol
+
+from graftwork.adapters.outline import Outline
+from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest
+from graftwork.errors import GraftworkError, Unavailable
+
+log = logging.getLogger(__name__)
+
+
+class GenerationEngine(Protocol):
+    """What the gateway needs of an engine; `engine.AsyncEngine` is one, `testing.FakeEngine` another."""
+
+    @property
+    def outline(self) -> Outline: ...
+
+    @property
+    def loaded_digest(self) -> str:
+        """Of the weights when they were loaded, in the dtype that they are served in."""
+        ...
+
+    async def start(self) -> None:
+        """Load the base and warm the kernels; returns when requests can be answered."""
+        ...
+
+    async def stop(self) -> None: ...
+
+    def generate(self, request: GenerationRequest) -> AsyncGenerator[Delta, None]:
+        """What each step adds; closing it aborts. Raises before the first delta what a caller can mend."""
+        ...
+
+    async def load(self, handle: AdapterHandle) -> None: ...
+
+    def stats(self) -> Any:
+        """A dataclass of numbers."""
+        ...
+
+    async def weights_digest(self) -> str:
+        """Of the weights as they are now; equal to `loaded_digest`, for W is frozen."""
+        ...
+
+
+EngineMaker = Callable[[], GenerationEngine]
+Pin = tuple[str, Callable[[], AdapterHandle]]
+
+
+class EngineSlot:
+    """Owns the engine's life; everything else asks `get()` and is told why when there is none."""
+
+    def __init__(self, engine: GenerationEngine | None = None, make: EngineMaker | None = None) -> None:
+        self._engine = engine
+        self._make = make
+        self._waiting_for: list[str] = ["base: not loaded yet"] if engine or make else []
+        self._started = False
+        #: Why the engine could not start; None while it may still.
+        self.failure: BaseException | None = None
+
+    @property
+    def wanted(self) -> bool:
+        return self._engine is not None or self._make is not None
+
+    def get(self) -> GenerationEngine:
+        """The started engine; raises Unavailable with the reason while there is none."""
+        if self._started and self._engine is not None:
+            return self._engine
+        if not self.wanted:
+            raise Unavailable("This server has no engine: it answers registry calls only. Run `graftwork serve`.")
+        if self.failure is not None:
+            raise Unavailable(f"The engine could not start: {_message(self.failure)}")
+        raise Unavailable("The base model is still loading. Try again soon; GET /ready tells when.")
+
+    def reasons(self) -> Sequence[str]:
+        """Why the server is not ready; empty when it is."""
+        if not self.wanted:
+            return ["engine: this server has none"]
+        if self.failure is not None:
+            return [f"engine: {_message(self.failure)}"]
+        return tuple(self._waiting_for)
+
+    async def start(self, pins: Sequence[Pin] = ()) -> None:
+        """Make and start the engine, then load the pinned adapters; a failure is kept in `failure`."""
+        if not self.wanted:
+            return
+        try:
+            await self._start_engine()
+        except Exception as error:
+            self.failure = error
+            log.error("the engine could not start: %s", _message(error), exc_info=_foreign(error))
+            return
+        self._waiting_for = [f"pinned adapter {reference}: loading" for reference, _ in pins]
+        failed = [await self._pin(reference, handle) for reference, handle in pins]
+        self._waiting_for = [reason for reason in failed if reason]
+        if not self._waiting_for:
+            log.info("ready: the base is loaded, the kernels are warm, %d adapters are pinned", len(pins))
+
+    async def _start_engine(self) -> None:
+        if self._engine is None and self._make is not None:
+            self._waiting_for = ["base: loading"]
+            self._engine = await asyncio.to_thread(self._make)
+        assert self._engine is not None, "wanted is true"
+        self._waiting_for = ["base: loading and warming up"]
+        await self._engine.start()
+        self._started = True
+
+    async def _pin(self, reference: str, handle: Callable[[], AdapterHandle]) -> str | None:
+        try:
+            await self.get().load(handle())
+        except GraftworkError as error:
+            log.error("pinned adapter %s: %s", reference, error.message)
+            return f"pinned adapter {reference}: {error.message}"
+        return None
+
+    async def stop(self) -> None:
+        engine, self._engine, self._make = self._engine, None, None
+        if engine is not None and self._started:
+            self._started = False
+            await engine.stop()
+
+    def stats(self) -> Mapping[str, Any]:
+        """The engine's numbers; empty while it is not started."""
+        if not self._started or self._engine is None:
+            return {}
+        stats = self._engine.stats()
+        return asdict(stats) if is_dataclass(stats) and not isinstance(stats, type) else dict(stats)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, GraftworkError):
+        return error.message
+    return f"{type(error).__name__}: {error}"
+
+
+def _foreign(error: BaseException) -> bool:
+    return not isinstance(error, GraftworkError)

@@ -1,0 +1,107 @@
+"""Turns every error into an answer: OpenAI-shaped on /v1, problem+json elsewhere, and never a stack trace."""
+
+from __future__ import annotations
+
+import json
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from graftwork.errors import GraftworkError, InvalidRequest, Refused, UnknownModel
+from graftwork.gateway.disconnect import ClientGone
+from graftwork.gateway.request_body import BodyTooLarge
+from graftwork.protocol.errors import Kind, kind_of, openai_error, problem
+
+log = logging.getLogger(__name__)
+
+CLIENT_CLOSED_REQUEST = 499  # nobody reads it; it is for the metrics
+
+
+def install(app: FastAPI) -> None:
+    """Answer every kind of error that a handler of `app` may raise."""
+    app.add_exception_handler(GraftworkError, _graftwork_error)
+    app.add_exception_handler(ClientGone, _client_gone)
+    app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+
+
+def answer_error(path: str, error: BaseException) -> Response:
+    """The answer that `error` becomes at `path`."""
+    kind = kind_of(error)
+    if not isinstance(error, GraftworkError):
+        message = "Something went wrong on the server; its log says what, under this answer's X-Graftwork-Request."
+        return _answer(path, kind.status, kind, message)
+    if kind.status >= 500:
+        log.warning("%s: %s", type(error).__name__, error.message)
+    status = 413 if isinstance(error, BodyTooLarge) else kind.status
+    extra: dict[str, Any] = {}
+    if isinstance(error, InvalidRequest):
+        extra["field"] = error.field
+    elif isinstance(error, UnknownModel):
+        extra["field"] = "model"
+    elif isinstance(error, Refused):
+        extra["problems"] = list(error.problems)
+    return _answer(path, status, kind, error.message, **extra)
+
+
+def sse_error(error: BaseException) -> bytes:
+    """The event that ends a stream which fails midway."""
+    kind = kind_of(error)
+    if isinstance(error, GraftworkError):
+        message = error.message
+    else:
+        log.error("a stream failed", exc_info=error)
+        message = "Something went wrong on the server; its log says what."
+    return b"data: " + json.dumps(openai_error(message, kind)).encode() + b"\n\n"
+
+
+def _answer(path: str, status: int, kind: Kind, message: str, **extra: Any) -> Response:
+    headers = {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    if path == "/v1" or path.startswith("/v1/"):
+        body, media = openai_error(message, kind, param=extra.get("field")), "application/json"
+        if extra.get("problems"):
+            body["error"]["problems"] = extra["problems"]
+    else:
+        body, media = problem(message, kind, status=status, **extra), "application/problem+json"
+    return Response(json.dumps(body, default=str), status, headers, media)
+
+
+async def _graftwork_error(request: Request, error: Exception) -> Response:
+    return answer_error(request.url.path, error)
+
+
+async def _client_gone(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+
+async def _http_exception(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException), "registered for it"
+    kind = Kind(
+        GraftworkError,
+        error.status_code,
+        _code(error.status_code),
+        "invalid_request_error",
+        str(error.detail),
+    )
+    message = f"{error.detail}: {request.method} {request.url.path[:200]}"
+    answer = _answer(request.url.path, error.status_code, kind, message)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _validation_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError), "registered for it"
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"][1:])
+    kind = Kind(GraftworkError, 400, "invalid_request", "invalid_request_error", "Invalid request")
+    return _answer(request.url.path, 400, kind, f"{field}: {first['msg']}", field=field)
+
+
+def _code(status: int) -> str:
+    return HTTPStatus(status).phrase.lower().replace(" ", "_")

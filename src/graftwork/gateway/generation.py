@@ -1,0 +1,96 @@
+"""Generations: runs the prompts of one request on the engine and hands on what each step adds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from graftwork.engine.request import Delta, GenerationRequest
+from graftwork.gateway.engine_slot import GenerationEngine
+from graftwork.telemetry import Telemetry
+
+#: Which prompt of the request, and what was added to its answer.
+Piece = tuple[int, Delta]
+
+
+@dataclass(frozen=True)
+class Generations:
+    """Starts generations and measures them."""
+
+    telemetry: Telemetry
+
+    def run(
+        self, engine: GenerationEngine, requests: Sequence[GenerationRequest], model: str
+    ) -> AsyncGenerator[Piece, None]:
+        """All answers of one request as one stream; closing it ends every generation.
+
+        Raises:
+            GraftworkError: at the first step, when a prompt cannot be answered; midway, when a row fails.
+        """
+        label = self.telemetry.model_label(model)
+        streams = [self._measured(engine.generate(request), label) for request in requests]
+        return _only(streams[0]) if len(streams) == 1 else _merged(streams)
+
+    async def _measured(self, deltas: AsyncGenerator[Delta, None], model: str) -> AsyncGenerator[Delta, None]:
+        telemetry, began, first, last, outcome = self.telemetry, time.perf_counter(), 0.0, None, "cancelled"
+        telemetry.in_progress.inc()
+        try:
+            async with aclosing(deltas):
+                async for delta in deltas:
+                    first = first or time.perf_counter()
+                    last, outcome = delta, delta.finish_reason or outcome
+                    yield delta
+        except Exception:
+            outcome = "error"
+            raise
+        finally:
+            telemetry.in_progress.dec()
+            telemetry.generations.labels(model, outcome).inc()
+            if last is not None:
+                self._count(last, model, first - began, time.perf_counter() - first)
+
+    def _count(self, last: Delta, model: str, first_s: float, rest_s: float) -> None:
+        self.telemetry.prompt_tokens.labels(model).inc(last.prompt_tokens)
+        self.telemetry.completion_tokens.labels(model).inc(last.completion_tokens)
+        self.telemetry.first_token_seconds.observe(first_s)
+        if last.completion_tokens > 1:
+            self.telemetry.token_seconds.observe(rest_s / (last.completion_tokens - 1))
+
+
+async def _only(stream: AsyncGenerator[Delta, None]) -> AsyncGenerator[Piece, None]:
+    async with aclosing(stream):
+        async for delta in stream:
+            yield 0, delta
+
+
+async def _merged(streams: Sequence[AsyncGenerator[Delta, None]]) -> AsyncGenerator[Piece, None]:
+    """Pieces of all streams in the order they arrive; the first failure ends them all."""
+    arrived: asyncio.Queue[Piece | BaseException | None] = asyncio.Queue()
+
+    async def pump(index: int, stream: AsyncGenerator[Delta, None]) -> None:
+        try:
+            async with aclosing(stream):
+                async for delta in stream:
+                    arrived.put_nowait((index, delta))
+            arrived.put_nowait(None)
+        except Exception as error:
+            arrived.put_nowait(error)
+
+    pumps = [asyncio.create_task(pump(index, stream)) for index, stream in enumerate(streams)]
+    try:
+        running = len(pumps)
+        while running:
+            piece = await arrived.get()
+            if isinstance(piece, BaseException):
+                raise piece
+            if piece is None:
+                running -= 1
+            else:
+                yield piece
+    finally:
+        for task in pumps:
+            task.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)

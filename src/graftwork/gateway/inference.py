@@ -1,0 +1,95 @@
+"""The inference doors: POST /v1/chat/completions and /v1/completions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, Prompt
+from graftwork.gateway.answer_shape import AnswerShape, Envelope
+from graftwork.gateway.disconnect import EventStream, unless_gone
+from graftwork.gateway.openapi import body_of
+from graftwork.gateway.request_body import read_body
+from graftwork.gateway.sampling import sampling_params
+from graftwork.gateway.services import Services, services_of, tenant_of
+from graftwork.gateway.shapes import CHAT, TEXT
+from graftwork.gateway.signature import Signature
+from graftwork.gateway.streaming import events, whole
+from graftwork.protocol.chat import ChatRequest
+from graftwork.protocol.completions import CompletionRequest
+from graftwork.protocol.not_yet import refuse_not_yet_headers
+from graftwork.traffic.choice import Asked, Decision, choose, require_base
+
+router = APIRouter(prefix="/v1", tags=["inference"])
+
+
+@router.post("/chat/completions", openapi_extra=body_of(ChatRequest))
+async def chat_completions(request: Request) -> Response:
+    """The assistant's next message, whole or streamed."""
+    services = services_of(request)
+    body = ChatRequest.read(await read_body(request, services.settings.max_body_bytes))
+    prompt = ChatPrompt(tuple(message.for_template() for message in body.messages))
+    return await _answer(request, services, body, [prompt], CHAT)
+
+
+@router.post("/completions", openapi_extra=body_of(CompletionRequest))
+async def completions(request: Request) -> Response:
+    """The continuation of each prompt, whole or streamed."""
+    services = services_of(request)
+    body = CompletionRequest.read(await read_body(request, services.settings.max_body_bytes))
+    return await _answer(request, services, body, body.prompts, TEXT)
+
+
+async def _answer(
+    request: Request,
+    services: Services,
+    body: ChatRequest | CompletionRequest,
+    prompts: Sequence[Prompt],
+    shape: AnswerShape,
+) -> Response:
+    refuse_not_yet_headers(request.headers)
+    decision = _decide(request, services, body)
+    engine = services.engine.get()
+    require_base(decision, base=services.base, base_digest=engine.outline.weights_digest)
+    request_id: str = request.state.request_id
+    signature = Signature(request_id, decision, engine.outline.weights_digest)
+    envelope, logprobs = Envelope(shape, signature), body.alternatives is not None
+    requests = _generation_requests(request_id, prompts, body, _handle(decision, tenant_of(request)))
+    pieces = services.generations.run(engine, requests, decision.model)
+    if not body.stream:
+        answer: dict[str, Any] = await unless_gone(
+            request.receive, whole(pieces, envelope, len(prompts), logprobs=logprobs)
+        )
+        return JSONResponse(answer, headers=signature.headers())
+    # The first piece is awaited before the headers leave, so that what is wrong has a real status.
+    first = await unless_gone(request.receive, pieces.__anext__())
+    stream = events(first, pieces, envelope, len(prompts), logprobs=logprobs, include_usage=body.include_usage)
+    return EventStream(stream, source=pieces, headers=signature.headers())
+
+
+def _decide(request: Request, services: Services, body: ChatRequest | CompletionRequest) -> Decision:
+    asked = Asked(body.model, body.adapter_id, request.headers.get("x-adapter-id"))
+    return choose(asked, tenant=tenant_of(request), base=services.base, versions=services.snapshots.current())
+
+
+def _handle(decision: Decision, tenant: str) -> AdapterHandle | None:
+    if decision.version is None:
+        return None
+    return AdapterHandle(digest=decision.version.digest, tenant=tenant, label=decision.model)
+
+
+def _generation_requests(
+    request_id: str,
+    prompts: Sequence[Prompt],
+    body: ChatRequest | CompletionRequest,
+    adapter: AdapterHandle | None,
+) -> list[GenerationRequest]:
+    params = sampling_params(body)
+    return [
+        GenerationRequest(id=f"{request_id}-{index}", prompt=prompt, params=params, adapter=adapter)
+        for index, prompt in enumerate(prompts)
+    ]

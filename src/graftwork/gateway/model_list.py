@@ -1,0 +1,65 @@
+"""GET /v1/models: the base and every adapter, in OpenAI's shape; adapters name the base as their parent."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from graftwork.gateway.services import Services, services_of, tenant_of
+from graftwork.registry.versions import Version
+from graftwork.traffic.choice import Asked, choose
+
+router = APIRouter(prefix="/v1/models", tags=["inference"])
+
+OWNER = "graftwork"
+#: The base is as old as the server's process for all that OpenAI's field is worth.
+_NO_DATE = 0
+
+
+@router.get("")
+async def list_models(request: Request) -> Response:
+    """Everything that `model` may name: the base, and each adapter by its bare name."""
+    services, tenant = services_of(request), tenant_of(request)
+    snapshot = services.snapshots.current()
+    adapters = [
+        _adapter(name, choose(Asked(model=name), tenant=tenant, base=services.base, versions=snapshot).version)
+        for name in snapshot.names(tenant)
+    ]
+    return JSONResponse({"object": "list", "data": [_base(services), *adapters]})
+
+
+@router.get("/{model:path}")
+async def show_model(request: Request, model: str) -> Response:
+    """One model by any reference; 404 for what cannot be called."""
+    services = services_of(request)
+    asked = Asked(model=model)
+    found = choose(asked, tenant=tenant_of(request), base=services.base, versions=services.snapshots.current())
+    return JSONResponse(_base(services) if found.version is None else _adapter(model, found.version))
+
+
+def _base(services: Services) -> dict[str, Any]:
+    return {
+        "id": services.base,
+        "object": "model",
+        "created": _NO_DATE,
+        "owned_by": OWNER,
+        "root": services.base,
+        "parent": None,
+    }
+
+
+def _adapter(name: str, version: Version | None) -> dict[str, Any]:
+    assert version is not None, "an adapter's name never means the base"
+    return {
+        "id": name,
+        "object": "model",
+        "created": int(datetime.fromisoformat(version.created_at).timestamp()),
+        "owned_by": OWNER,
+        "root": version.label,
+        "parent": version.base,
+        "graftwork": {"version": version.semver, "digest": version.digest, "aliases": list(version.aliases)},
+    }

@@ -1,0 +1,29 @@
+"""make_engine: the engine of this process, from the settings; the one place where the gateway meets torch."""
+
+from __future__ import annotations
+
+import logging
+
+from graftwork.gateway.engine_slot import GenerationEngine
+from graftwork.registry.version_files import VersionFiles
+from graftwork.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def make_engine(settings: Settings, source: VersionFiles) -> GenerationEngine:
+    """Prepare the base if need be and make the engine on it; slow, for a worker thread.
+
+    Raises:
+        Refused: the base cannot be served.
+    """
+    from graftwork.engine.create import create_engine
+    from graftwork.models.prepare import prepare_base
+
+    engine: GenerationEngine = create_engine(settings, prepare_base(settings, _log_progress), source)
+    return engine
+
+
+def _log_progress(done: int, total: int) -> None:
+    if total and (done * 10 // total) != ((done - 1) * 10 // total):
+        log.info("preparing the base: %d %%", 100 * done // total)

@@ -1,0 +1,155 @@
+"""The registry's doors under /api/v1: adapters, versions, aliases, promotion, history."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from graftwork.artifacts.bundle import Manifest
+from graftwork.errors import GraftworkError, InvalidRequest, Refused
+from graftwork.gateway.openapi import body_of
+from graftwork.gateway.request_body import read_body
+from graftwork.gateway.services import actor_of, services_of, tenant_of
+from graftwork.protocol.registry import AliasBody, PromoteBody, PushBody, RollbackBody
+from graftwork.registry.reference import parse_reference
+from graftwork.registry.versions import Version
+
+router = APIRouter(prefix="/api/v1", tags=["registry"])
+
+DEFAULT_PAGE = 100
+
+
+@router.get("/adapters")
+async def list_adapters(
+    request: Request, page_size: int = Query(DEFAULT_PAGE), page_token: str = Query("")
+) -> Response:
+    """Adapters by name, page by page."""
+    page = await run_in_threadpool(
+        services_of(request).registry.list_adapters,
+        tenant_of(request),
+        page_size=page_size,
+        page_token=page_token or None,
+    )
+    items = [item.to_json() for item in page.items]
+    return JSONResponse({"adapters": items, "next_page_token": page.next_page_token})
+
+
+@router.get("/adapters/{name}")
+async def show_adapter(request: Request, name: str) -> Response:
+    """One adapter with all its versions."""
+    found = await _versions(request, name)
+    production = next((version.label for version in found if "production" in version.aliases), None)
+    return JSONResponse({"name": name, "production": production, "versions": [one.to_json() for one in found]})
+
+
+@router.get("/adapters/{name}/versions")
+async def list_versions(request: Request, name: str) -> Response:
+    """An adapter's versions, the newest first."""
+    return JSONResponse({"versions": [one.to_json() for one in await _versions(request, name)]})
+
+
+@router.post("/adapters/{name}/versions", openapi_extra=body_of(PushBody))
+async def push(request: Request, name: str) -> Response:
+    """Register a version of blobs that are stored: 201, or 200 where the same bytes are registered."""
+    services = services_of(request)
+    body = PushBody.read(await read_body(request, services.settings.max_body_bytes))
+    try:
+        result = await run_in_threadpool(
+            services.pushes.push,
+            tenant_of(request),
+            name,
+            Manifest.from_json(body.manifest),
+            semver=body.version,
+            metadata=body.metadata,
+            actor=actor_of(request),
+        )
+    except GraftworkError as error:
+        services.telemetry.pushes.labels("refused" if isinstance(error, Refused) else "failed").inc()
+        raise
+    services.telemetry.pushes.labels("created" if result.created else "unchanged").inc()
+    place = f"/api/v1/versions?reference={quote(f'{name}@{result.version.digest}', safe='')}"
+    answer = {**result.version.to_json(), "account": result.account.to_json()}
+    return JSONResponse(answer, 201 if result.created else 200, {"location": place})
+
+
+@router.get("/versions")
+async def show_version(request: Request, reference: str = Query()) -> Response:
+    """The version that a reference means, with the account of its tensors."""
+    version = await run_in_threadpool(services_of(request).registry.show, tenant_of(request), reference)
+    return JSONResponse(version.to_json())
+
+
+@router.post("/adapters/{name}/promote", openapi_extra=body_of(PromoteBody))
+async def promote(request: Request, name: str) -> Response:
+    """Put a version into production: stage and alias in one step."""
+    services = services_of(request)
+    body = PromoteBody.read(await read_body(request, services.settings.max_body_bytes))
+    _check_same_adapter(name, body.reference)
+    version = await run_in_threadpool(
+        services.registry.promote,
+        tenant_of(request),
+        body.reference,
+        actor=actor_of(request),
+        reason=body.reason,
+    )
+    return JSONResponse(version.to_json())
+
+
+@router.post("/adapters/{name}/rollback", openapi_extra=body_of(RollbackBody))
+async def rollback(request: Request, name: str) -> Response:
+    """Move `@production` back to the version before."""
+    services = services_of(request)
+    raw = await read_body(request, services.settings.max_body_bytes)
+    body = RollbackBody.read(raw or b"{}")
+    version = await run_in_threadpool(
+        services.registry.rollback, tenant_of(request), name, actor=actor_of(request), reason=body.reason
+    )
+    return JSONResponse(version.to_json())
+
+
+@router.put("/adapters/{name}/aliases/{alias}", openapi_extra=body_of(AliasBody))
+async def set_alias(request: Request, name: str, alias: str) -> Response:
+    """Point an alias at a version; 412 when `expected` says that it moved meanwhile."""
+    services = services_of(request)
+    body = AliasBody.read(await read_body(request, services.settings.max_body_bytes))
+    version = await run_in_threadpool(
+        services.registry.set_alias,
+        tenant_of(request),
+        name,
+        alias,
+        body.target,
+        expected=body.expected,
+        actor=actor_of(request),
+        reason=body.reason,
+    )
+    return JSONResponse(version.to_json())
+
+
+@router.delete("/adapters/{name}/aliases/{alias}")
+async def remove_alias(request: Request, name: str, alias: str) -> Response:
+    """Take an alias away."""
+    await run_in_threadpool(
+        services_of(request).registry.remove_alias, tenant_of(request), name, alias, actor=actor_of(request)
+    )
+    return Response(status_code=204)
+
+
+@router.get("/adapters/{name}/history")
+async def history(request: Request, name: str) -> Response:
+    """Every event of one adapter, oldest first."""
+    found = await run_in_threadpool(services_of(request).registry.history, tenant_of(request), name)
+    return JSONResponse({"events": [event.to_json() for event in found]})
+
+
+async def _versions(request: Request, name: str) -> list[Version]:
+    return await run_in_threadpool(services_of(request).registry.list_versions, tenant_of(request), name)
+
+
+def _check_same_adapter(name: str, reference: str) -> None:
+    named = parse_reference(reference).name
+    if named != name:
+        raise InvalidRequest(f"The reference {reference[:200]!r} is not of the adapter {name}.", field="reference")

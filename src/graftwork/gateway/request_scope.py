@@ -1,0 +1,54 @@
+"""RequestScope: the outermost layer: a request id, the last catch of errors, the HTTP metrics."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from graftwork.gateway.errors import answer_error
+from graftwork.telemetry import OTHER, Telemetry
+
+log = logging.getLogger(__name__)
+
+REQUEST_HEADER = b"x-graftwork-request"
+
+
+class RequestScope:
+    """Gives each HTTP request an id in `scope["state"]["request_id"]` and in its answer's headers."""
+
+    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
+        self._app = app
+        self._telemetry = telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = uuid.uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+        began, status = time.perf_counter(), 0
+
+        async def send_signed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (REQUEST_HEADER, request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_signed)
+        except Exception as error:
+            log.exception("request %s failed", request_id)
+            if not status:
+                await answer_error(scope["path"], error)(scope, receive, send_signed)
+        finally:
+            self._measure(scope, status, time.perf_counter() - began)
+
+    def _measure(self, scope: Scope, status: int, seconds: float) -> None:
+        # The route's template, never the path itself: a label must not grow with what callers make up.
+        door = getattr(scope.get("route"), "path", OTHER)
+        self._telemetry.http_requests.labels(door, str(status)).inc()
+        self._telemetry.http_seconds.labels(door).observe(seconds)

@@ -1,0 +1,93 @@
+"""Server: the app behind a socket; it says where it listens, and ends what it began when told to stop."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from graftwork.errors import GraftworkError, Unavailable
+from graftwork.gateway.app import build_app
+from graftwork.gateway.engine_slot import EngineSlot
+from graftwork.gateway.real_engine import make_engine
+from graftwork.settings import Settings
+
+#: How long answers that are under way may go on after a stop was asked for, in seconds.
+FAREWELL_S = 10
+
+
+def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; the base loads while /health and /ready answer already.
+
+    Args:
+        announce: called once with the URL, when connections are accepted; port 0 is a real one by then.
+
+    Raises:
+        Unavailable: the address cannot be listened on.
+        GraftworkError: the base could not be loaded.
+    """
+    app = build_app(settings, make_engine=make_engine, load_in_background=True)
+    run_app(app, app.state.services.engine, settings, announce)
+
+
+def run_app(app: ASGIApp, slot: EngineSlot, settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serve one built app; raises like `serve`."""
+    listener = _listen(settings.host, settings.port)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level=settings.log_level,
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=FAREWELL_S,
+        server_header=False,
+    )
+    announce(_url(listener))
+    # uvicorn raises the signal again when it is done; this makes that an ordinary exit.
+    before = {number: signal.signal(number, _exit) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _Server(config, slot).run(sockets=[listener])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        listener.close()
+    if slot.failure is not None:
+        raise slot.failure if isinstance(slot.failure, GraftworkError) else Unavailable(str(slot.failure))
+
+
+class _Server(uvicorn.Server):
+    """Stops by itself when the engine could not start: what can never be ready must not look alive."""
+
+    def __init__(self, config: uvicorn.Config, slot: EngineSlot) -> None:
+        super().__init__(config)
+        self._slot = slot
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or self._slot.failure is not None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(512)
+    except OSError as error:
+        listener.close()
+        raise Unavailable(f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --port.") from error
+    return listener
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _exit(_number: int, _frame: FrameType | None) -> None:
+    sys.exit(0)

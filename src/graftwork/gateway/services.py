@@ -1,0 +1,51 @@
+"""Services: every object of one server, built once in `app.py` and handed to the doors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from graftwork.access.tenants import LOCAL
+from graftwork.adapters.outline import Outline
+from graftwork.artifacts.stores import BlobStore
+from graftwork.gateway.engine_slot import EngineSlot
+from graftwork.gateway.generation import Generations
+from graftwork.registry.push import PushService
+from graftwork.registry.registry import Registry
+from graftwork.registry.snapshot import SnapshotReader
+from graftwork.settings import Settings
+from graftwork.telemetry import Telemetry
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the doors work with."""
+
+    settings: Settings
+    base: str
+    outline_of: Callable[[], Outline]
+    registry: Registry
+    snapshots: SnapshotReader
+    store: BlobStore
+    pushes: PushService
+    engine: EngineSlot
+    generations: Generations
+    telemetry: Telemetry
+
+
+def services_of(request: Request) -> Services:
+    """The services of the app that `request` came to."""
+    services: Services = request.app.state.services
+    return services
+
+
+def tenant_of(request: Request) -> str:
+    """Who is asking. One place to ask, so that keys can come without touching the doors."""
+    return LOCAL
+
+
+def actor_of(request: Request) -> str:
+    """Who is doing this, for the event log; never what the client says of itself."""
+    return LOCAL

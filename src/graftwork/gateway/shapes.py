@@ -1,0 +1,90 @@
+"""CHAT and TEXT: the answer shapes of /v1/chat/completions and /v1/completions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graftwork.engine.request import TokenLogprob
+from graftwork.gateway.answer_shape import AnswerShape, Choice
+
+#: JSON has no infinity; OpenAI's own stand-in for "impossible".
+_IMPOSSIBLE = -9999.0
+
+
+class _Chat:
+    id_prefix = "chatcmpl"
+    object = "chat.completion"
+    chunk_object = "chat.completion.chunk"
+
+    def choice(self, index: int, choice: Choice, *, logprobs: bool) -> Mapping[str, Any]:
+        return {
+            "index": index,
+            "message": {"role": "assistant", "content": "".join(choice.text), "refusal": None},
+            "logprobs": self.logprobs(choice.logprobs, 0) if logprobs else None,
+            "finish_reason": choice.finish_reason,
+        }
+
+    def opening(self, index: int) -> Mapping[str, Any] | None:
+        delta = {"role": "assistant", "content": ""}
+        return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
+
+    def piece(self, index: int, text_json: str, logprobs_json: str, finish_json: str) -> str:
+        delta = "{}" if text_json == '""' else f'{{"content": {text_json}}}'
+        rest = f'"logprobs": {logprobs_json}, "finish_reason": {finish_json}'
+        return f'{{"index": {index}, "delta": {delta}, {rest}}}'
+
+    def logprobs(self, entries: Sequence[TokenLogprob], offset: int) -> Mapping[str, Any]:
+        return {
+            "content": [{**_entry(one), "top_logprobs": [_entry(other) for other in one.top]} for one in entries],
+            "refusal": None,
+        }
+
+
+class _Text:
+    id_prefix = "cmpl"
+    object = "text_completion"
+    chunk_object = "text_completion"
+
+    def choice(self, index: int, choice: Choice, *, logprobs: bool) -> Mapping[str, Any]:
+        return {
+            "index": index,
+            "text": "".join(choice.text),
+            "logprobs": self.logprobs(choice.logprobs, 0) if logprobs else None,
+            "finish_reason": choice.finish_reason,
+        }
+
+    def opening(self, index: int) -> Mapping[str, Any] | None:
+        return None
+
+    def piece(self, index: int, text_json: str, logprobs_json: str, finish_json: str) -> str:
+        rest = f'"logprobs": {logprobs_json}, "finish_reason": {finish_json}'
+        return f'{{"index": {index}, "text": {text_json}, {rest}}}'
+
+    def logprobs(self, entries: Sequence[TokenLogprob], offset: int) -> Mapping[str, Any]:
+        offsets = []
+        for one in entries:
+            offsets.append(offset)
+            offset += len(one.token)
+        return {
+            "tokens": [one.token for one in entries],
+            "token_logprobs": [_finite(one.logprob) for one in entries],
+            "top_logprobs": [
+                {one.token: _finite(one.logprob)} | {other.token: _finite(other.logprob) for other in one.top}
+                for one in entries
+            ],
+            "text_offset": offsets,
+        }
+
+
+def _entry(one: Any) -> dict[str, Any]:
+    return {"token": one.token, "logprob": _finite(one.logprob), "bytes": list(one.bytes)}
+
+
+def _finite(logprob: float) -> float:
+    return logprob if math.isfinite(logprob) else _IMPOSSIBLE
+
+
+CHAT: AnswerShape = _Chat()
+TEXT: AnswerShape = _Text()

@@ -1,0 +1,50 @@
+"""Signature: what an answer says about who gave it: in its headers, its body and its last chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graftwork.traffic.choice import Decision
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Who answered one request, and why that one."""
+
+    request_id: str
+    decision: Decision
+    base_digest: str
+
+    @property
+    def model(self) -> str:
+        """`name:1.4.0`, or the base's name."""
+        return self.decision.model
+
+    @property
+    def version(self) -> str | None:
+        return self.decision.version.semver if self.decision.version else None
+
+    @property
+    def digest(self) -> str:
+        """Of the adapter version; of the base's weights where the base itself answered."""
+        return self.decision.version.digest if self.decision.version else self.base_digest
+
+    def headers(self) -> dict[str, str]:
+        """Beside X-Graftwork-Request, which every answer carries."""
+        return {
+            "x-graftwork-version": self.version or "base",
+            "x-graftwork-digest": self.digest,
+            "x-graftwork-route": self.decision.route,
+            "x-graftwork-arm": self.decision.arm,
+            "x-graftwork-decision": self.decision.reason,
+        }
+
+    def to_json(self) -> dict[str, str | None]:
+        return {
+            "request": self.request_id,
+            "version": self.version,
+            "digest": self.digest,
+            "route": self.decision.route,
+            "arm": self.decision.arm,
+            "decision": self.decision.reason,
+        }

@@ -1,0 +1,93 @@
+"""Answers: writes the pieces of a generation as one body, or as server-sent events while they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from graftwork.gateway.answer_shape import DONE, Choice, Envelope, usage
+from graftwork.gateway.errors import sse_error
+from graftwork.gateway.generation import Piece
+
+_NULL = "null"
+
+
+async def whole(
+    pieces: AsyncGenerator[Piece, None], envelope: Envelope, count: int, *, logprobs: bool
+) -> dict[str, Any]:
+    """The body of an answer with `count` choices; raises what the engine raises."""
+    choices = [Choice() for _ in range(count)]
+    async with aclosing(pieces):
+        async for index, delta in pieces:
+            choices[index].add(delta)
+    return envelope.whole(choices, logprobs=logprobs)
+
+
+async def events(
+    first: Piece,
+    rest: AsyncGenerator[Piece, None],
+    envelope: Envelope,
+    count: int,
+    *,
+    logprobs: bool,
+    include_usage: bool,
+) -> AsyncGenerator[bytes, None]:
+    """The answer as events; a failure midway is the last of them."""
+    choices = [_Tally() for _ in range(count)]
+    writer = _Writer(envelope, logprobs=logprobs, include_usage=include_usage)
+    try:
+        async with aclosing(rest):
+            for index in range(count):
+                if opening := writer.opening(index):
+                    yield opening
+            if written := writer.piece(choices, first):
+                yield written
+            async for piece in rest:
+                if written := writer.piece(choices, piece):
+                    yield written
+    except Exception as error:
+        yield sse_error(error)
+        return
+    if include_usage:
+        yield envelope.chunk([], usage=usage(choices), graftwork=envelope.signature.to_json())
+    yield DONE
+
+
+class _Tally(Choice):
+    """A choice that is streamed: its text is gone already, its length is not."""
+
+    length = 0
+
+
+class _Writer:
+    """Writes chunks; what does not change between tokens is written once."""
+
+    def __init__(self, envelope: Envelope, *, logprobs: bool, include_usage: bool) -> None:
+        self._envelope = envelope
+        self._shape = envelope.shape
+        self._logprobs = logprobs
+        self._usage: dict[str, Any] = {"usage": None} if include_usage else {}
+        self._before, after = envelope.around_choice()
+        self._after = f'], "usage": null}}{after[2:]}' if include_usage else after
+        self._last = f'], "graftwork": {json.dumps(envelope.signature.to_json())}{self._after[1:]}'
+
+    def opening(self, index: int) -> bytes | None:
+        choice = self._shape.opening(index)
+        return self._envelope.chunk([choice], **self._usage) if choice is not None else None
+
+    def piece(self, choices: list[_Tally], piece: Piece) -> bytes | None:
+        """One chunk, or None where there is nothing to show yet."""
+        index, delta = piece
+        choice = choices[index]
+        choice.prompt_tokens, choice.completion_tokens = delta.prompt_tokens, delta.completion_tokens
+        if not (delta.text or delta.finish_reason or (self._logprobs and delta.logprobs)):
+            return None
+        logprobs = _NULL
+        if self._logprobs and delta.logprobs:
+            logprobs = json.dumps(self._shape.logprobs(delta.logprobs, choice.length))
+            choice.length += sum(len(one.token) for one in delta.logprobs)
+        finish = f'"{delta.finish_reason}"' if delta.finish_reason else _NULL
+        body = self._shape.piece(index, json.dumps(delta.text), logprobs, finish)
+        return f"{self._before}{body}{self._last if delta.finish_reason else self._after}".encode()

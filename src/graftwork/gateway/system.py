@@ -1,0 +1,62 @@
+"""/health, /ready, /metrics, and what the server says of its base and its engine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from graftwork.gateway.services import services_of
+
+router = APIRouter(tags=["system"])
+
+#: Lists of the outline that are long and that nobody calling this door needs.
+_LONG = ("linears", "modules", "ties")
+
+
+@router.get("/health")
+async def health() -> Response:
+    """200 as long as the process answers."""
+    return JSONResponse({"status": "ok"})
+
+
+@router.get("/ready")
+async def ready(request: Request) -> Response:
+    """200 when the base is in, the kernels are warm and pinned adapters are loaded; else 503 with reasons."""
+    reasons = services_of(request).engine.reasons()
+    return JSONResponse({"ready": not reasons, "reasons": list(reasons)}, 503 if reasons else 200)
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Every metric in Prometheus' text format."""
+    page, content_type = services_of(request).telemetry.render()
+    return Response(page, media_type=content_type)
+
+
+@router.get("/api/v1/base")
+async def base(request: Request) -> Response:
+    """The base model: its name, its shape and the digest of its weights."""
+    services = services_of(request)
+    outline = await run_in_threadpool(services.outline_of)
+    facts = {key: value for key, value in asdict(outline).items() if key not in _LONG}
+    return JSONResponse({"name": services.base, **facts, "linear_sites": len(outline.linears)})
+
+
+@router.post("/api/v1/base/verify")
+async def verify_base(request: Request) -> Response:
+    """Hash the weights in memory again and compare with what was loaded: W is frozen."""
+    engine = services_of(request).engine.get()
+    expected, actual = engine.loaded_digest, await engine.weights_digest()
+    return JSONResponse({"expected": expected, "actual": actual, "ok": expected == actual})
+
+
+@router.get("/api/v1/engine")
+async def engine_stats(request: Request) -> Response:
+    """The engine's numbers now."""
+    services = services_of(request)
+    services.engine.get()
+    return JSONResponse(dict(services.engine.stats()))

@@ -1,0 +1,1 @@
+"""Wire shapes: what travels over HTTP, in OpenAI's words and in ours."""

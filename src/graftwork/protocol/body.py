@@ -1,0 +1,74 @@
+"""Body: a request body is read in one place, and what is wrong with it is said by field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from graftwork.errors import InvalidRequest
+
+
+class Body(BaseModel):
+    """A JSON request body: strict types, finite numbers, unknown fields kept aside in `model_extra`."""
+
+    model_config = ConfigDict(
+        strict=True, allow_inf_nan=False, extra="allow", frozen=True, protected_namespaces=()
+    )
+
+    @classmethod
+    def read(cls, raw: bytes | bytearray) -> Self:
+        """The body in `raw`.
+
+        Raises:
+            InvalidRequest: malformed JSON, a wrong type or a value out of range; `field` names the first one.
+        """
+        try:
+            body = cls.model_validate_json(raw)
+        except ValidationError as error:
+            raise _in_words(error) from None
+        body.check()
+        return body
+
+    def check(self) -> None:
+        """What one field alone cannot tell; raises InvalidRequest."""
+
+
+def _in_words(error: ValidationError) -> InvalidRequest:
+    first = error.errors(include_url=False)[0]
+    kind, field = first["type"], ".".join(str(part) for part in first["loc"])
+    if not field and kind != "json_invalid":
+        return InvalidRequest("The request body must be a JSON object.")
+    if not field:
+        return InvalidRequest(f"The request body is not JSON: {first['msg'].removeprefix('Invalid JSON: ')}.")
+    return InvalidRequest(f"{field} {_complaint(kind, first)}.", field=field)
+
+
+def _complaint(kind: str, error: Mapping[str, Any]) -> str:
+    limits = error.get("ctx", {})
+    match kind:
+        case "missing":
+            return "is required"
+        case "extra_forbidden":
+            return "is not a field of this request"
+        case "greater_than_equal":
+            return f"must be at least {limits['ge']}{_given(error)}"
+        case "greater_than":
+            return f"must be more than {limits['gt']}{_given(error)}"
+        case "less_than_equal":
+            return f"must be at most {limits['le']}{_given(error)}"
+        case "value_error":
+            return str(limits["error"])
+        case _:
+            message: str = error["msg"]
+            return message.replace("Input should be", "must be") + _given(error)
+
+
+def _given(error: Mapping[str, Any]) -> str:
+    value = error["input"]
+    if isinstance(value, bool | None):
+        return f" (got {'null' if value is None else str(value).lower()})"
+    if isinstance(value, int | float):
+        return f" (got {str(value)[:32]})"
+    return f" (got a {type(value).__name__})" if isinstance(value, dict | list) else ""

@@ -1,0 +1,86 @@
+"""NOT_YET: known fields without an effect so far; asking for one is an error, never silently ignored.
+
+Each names the values that ask for nothing. A later step that brings a feature takes its line away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graftwork.errors import InvalidRequest
+
+_OURS: dict[str, tuple[Any, ...]] = {
+    "adapters": ([],),
+    "task": (),
+    "locale": (),
+    "session_id": (),
+}
+
+_BOTH: dict[str, tuple[Any, ...]] = _OURS | {
+    "n": (1,),
+    "logit_bias": ({},),
+    "best_of": (1,),
+    "use_beam_search": (False,),
+    "min_tokens": (0,),
+    "prompt_logprobs": (),
+    "logits_processors": ([],),
+    "bad_words": ([],),
+    "guided_json": (),
+    "guided_regex": (),
+    "guided_choice": (),
+    "guided_grammar": (),
+    "structured_outputs": (),
+    "lora_request": (),
+}
+
+NOT_YET_CHAT: dict[str, tuple[Any, ...]] = _BOTH | {
+    "echo": (False,),
+    "tools": ([],),
+    "tool_choice": ("none",),
+    "functions": ([],),
+    "function_call": ("none",),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "web_search_options": (),
+    "chat_template": (),
+    "continue_final_message": (False,),
+    "add_generation_prompt": (True,),
+}
+
+NOT_YET_COMPLETIONS: dict[str, tuple[Any, ...]] = _BOTH | {
+    "echo": (False,),
+    "suffix": ("",),
+    "response_format": ({"type": "text"},),
+}
+
+#: Our headers that have no effect yet, by the field they stand for.
+NOT_YET_HEADERS: dict[str, str] = {"x-session-id": "session_id"}
+
+
+def refuse_not_yet(given: Mapping[str, Any], not_yet: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raises InvalidRequest for the first field in `given` that asks for something not there yet."""
+    for field in given.keys() & not_yet.keys():
+        value = given[field]
+        if value is not None and not _harmless(value, not_yet[field]):
+            raise InvalidRequest(
+                f"{field} is not supported yet. Leave it out{_or_give(not_yet[field])}.", field=field
+            )
+
+
+def refuse_not_yet_headers(headers: Mapping[str, str]) -> None:
+    """Raises InvalidRequest for a header of ours that has no effect yet."""
+    for header, field in NOT_YET_HEADERS.items():
+        if headers.get(header):
+            raise InvalidRequest(f"The header {header} is not supported yet. Leave it out.", field=field)
+
+
+def _harmless(value: Any, harmless: tuple[Any, ...]) -> bool:
+    # True == 1 in Python; a boolean where a number belongs is not the harmless value.
+    return any(type(value) is type(one) and value == one for one in harmless)
+
+
+def _or_give(harmless: tuple[Any, ...]) -> str:
+    return f", or give {harmless[0]!r}" if harmless else ""

@@ -1,0 +1,44 @@
+"""The bodies of our own API under /api/v1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from graftwork.protocol.body import Body
+
+
+class OurBody(Body):
+    """A body of our own API: a field that it does not have is a mistake, not somebody else's extension."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PushBody(OurBody):
+    """POST …/versions: which files make the version, and what it is called."""
+
+    manifest: dict[str, Any]
+    version: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class PromoteBody(OurBody):
+    """POST …/promote: which version, and why."""
+
+    reference: str
+    reason: str | None = None
+
+
+class RollbackBody(OurBody):
+    """POST …/rollback: why."""
+
+    reason: str | None = None
+
+
+class AliasBody(OurBody):
+    """PUT …/aliases/{alias}: where it shall point; `expected` is the digest it must point at now."""
+
+    target: str
+    expected: str | None = None
+    reason: str | None = None

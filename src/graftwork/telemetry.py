@@ -1,0 +1,121 @@
+"""Telemetry: every metric of the server, on a registry of its own, in base units and with bounded labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+MAX_LABEL_VALUES = 256
+OTHER = "other"
+_LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_TOKEN_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+#: Numbers of the engine that only ever grow; the others are gauges.
+ENGINE_COUNTERS = frozenset(
+    {"steps", "generated_tokens", "prompt_tokens", "failed_rows", "preemptions", "adapter_kernel_launches"}
+)
+
+Stats = Callable[[], Mapping[str, object]]
+
+
+class BoundedLabel:
+    """Lets the first `limit` values through and calls the rest `other`: no caller can blow up the metrics."""
+
+    def __init__(self, limit: int = MAX_LABEL_VALUES) -> None:
+        self._limit = limit
+        self._seen: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        if value not in self._seen:
+            if len(self._seen) >= self._limit:
+                return OTHER
+            self._seen.add(value)
+        return value
+
+
+class _EngineCollector(Collector):
+    """Reads the engine's numbers when they are scraped, so that a step never waits for a metric."""
+
+    def __init__(self, stats: Stats) -> None:
+        self._stats = stats
+
+    def collect(self) -> Iterable[Metric]:
+        for name, value in self._stats().items():
+            if isinstance(value, int | float):
+                words = name.replace("_", " ")
+                if name in ENGINE_COUNTERS:
+                    yield CounterMetricFamily(
+                        f"graftwork_engine_{name}", f"Engine: {words}.", value=float(value)
+                    )
+                else:
+                    yield GaugeMetricFamily(
+                        f"graftwork_engine_{name}", f"Engine: {words}.", value=float(value)
+                    )
+
+
+class Telemetry:
+    """The metrics of one server; two servers in one process do not share them."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.model_label = BoundedLabel()
+        self.http_requests = Counter(
+            "graftwork_http_requests_total",
+            "Answered HTTP requests.",
+            ("door", "status"),
+            registry=self.registry,
+        )
+        self.http_seconds = Histogram(
+            "graftwork_http_request_duration_seconds",
+            "Time from a request's first byte to its answer's last.",
+            ("door",),
+            buckets=_LATENCY_S,
+            registry=self.registry,
+        )
+        self.in_progress = Gauge(
+            "graftwork_generations_in_progress",
+            "Generations that are running or queued.",
+            registry=self.registry,
+        )
+        self.generations = Counter(
+            "graftwork_generations_total",
+            "Generations by model and how they ended: stop, length, error or cancelled.",
+            ("model", "outcome"),
+            registry=self.registry,
+        )
+        self.prompt_tokens = Counter(
+            "graftwork_prompt_tokens_total", "Tokens read from prompts.", ("model",), registry=self.registry
+        )
+        self.completion_tokens = Counter(
+            "graftwork_completion_tokens_total", "Tokens generated.", ("model",), registry=self.registry
+        )
+        self.first_token_seconds = Histogram(
+            "graftwork_time_to_first_token_seconds",
+            "Time from the request to its first token.",
+            buckets=_LATENCY_S,
+            registry=self.registry,
+        )
+        self.token_seconds = Histogram(
+            "graftwork_time_per_output_token_seconds",
+            "Mean time between the tokens of one answer.",
+            buckets=_TOKEN_S,
+            registry=self.registry,
+        )
+        self.pushes = Counter(
+            "graftwork_pushes_total",
+            "Pushes by outcome: created, unchanged, refused or failed.",
+            ("outcome",),
+            registry=self.registry,
+        )
+
+    def watch_engine(self, stats: Stats) -> None:
+        """Expose the numbers that `stats` gives, read at each scrape; names as the engine has them."""
+        self.registry.register(_EngineCollector(stats))
+
+    def render(self) -> tuple[bytes, str]:
+        """The page of /metrics and its content type."""
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST

@@ -1,0 +1,203 @@
+"""Public fakes: an engine without a model, and small adapters for it; for your tests and for ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from graftwork.adapters.outline import LinearSite, Outline
+from graftwork.engine.request import (
+    AdapterHandle,
+    ChatPrompt,
+    Delta,
+    GenerationRequest,
+    Prompt,
+    TokenLogprob,
+    TopLogprob,
+)
+from graftwork.errors import InvalidRequest
+
+FAKE_BASE = "fake-base"
+_PARTS = ("q_proj", "v_proj")
+
+
+def fake_outline(
+    *, base: str = FAKE_BASE, layers: int = 2, width: int = 8, max_context: int = 256
+) -> Outline:
+    """The outline of a base that exists nowhere else."""
+    paths = [f"model.layers.{layer}.self_attn.{part}" for layer in range(layers) for part in _PARTS]
+    return Outline(
+        base=base,
+        architecture="LlamaForCausalLM",
+        weights_digest="sha256:" + "0" * 64,
+        dtype="float32",
+        vocab_size=100,
+        hidden_size=width,
+        num_layers=layers,
+        num_heads=2,
+        num_kv_heads=2,
+        head_dim=width // 2,
+        max_context=max_context,
+        linears=tuple(LinearSite(path, width, width, bias=False) for path in paths),
+        modules=tuple(paths),
+        ties=(),
+        source=f"fake/{base}",
+    )
+
+
+def write_lora(
+    folder: Path, outline: Outline, *, rank: int = 4, seed: int = 0, layers: int | None = None
+) -> Path:
+    """A PEFT folder with a random LoRA on every linear site of `outline` (or of its first `layers` only)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(seed)
+    tensors = {}
+    for site in outline.linears[: None if layers is None else layers * len(_PARTS)]:
+        for part, shape in (("lora_A", (rank, site.in_features)), ("lora_B", (site.out_features, rank))):
+            weights = (0.1 * random.standard_normal(shape)).astype(np.float32)
+            tensors[f"base_model.model.{site.path}.{part}.weight"] = weights
+    save_file(tensors, folder / "adapter_model.safetensors", {"format": "pt"})
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": outline.source,
+        "r": rank,
+        "lora_alpha": 2 * rank,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": sorted({site.path.rsplit(".", 1)[-1] for site in outline.linears}),
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+@dataclass(frozen=True)
+class FakeStats:
+    """What a FakeEngine counts."""
+
+    running: int
+    generated_tokens: int
+    max_distinct_adapters_in_step: int
+
+
+@dataclass
+class FakeEngine:
+    """Answers `<label> says: <last prompt>` word by word; the label is the adapter's, or the base's name.
+
+    It keeps what it was asked (`requests`), what was closed early (`aborted`) and what was loaded (`loaded`).
+    """
+
+    outline: Outline = field(default_factory=fake_outline)
+    #: Raised instead of an answer to requests of this label.
+    failures: dict[str, Exception] = field(default_factory=dict)
+    #: Words after which the failures strike; 0 is before the first.
+    fail_after: int = 0
+    #: Words after which an answer waits for `gate`; None never waits.
+    pause_after: int | None = None
+    ready: bool = False
+
+    def __post_init__(self) -> None:
+        self.requests: list[GenerationRequest] = []
+        self.loaded: list[AdapterHandle] = []
+        self.aborted: list[str] = []
+        self.gate = asyncio.Event()
+        self._running: dict[str, str] = {}
+        self._most_adapters = 0
+        self._generated = 0
+
+    async def start(self) -> None:
+        self.ready = True
+
+    async def stop(self) -> None:
+        self.ready = False
+
+    async def load(self, handle: AdapterHandle) -> None:
+        if (failure := self.failures.get(handle.label)) is not None:
+            raise failure
+        self.loaded.append(handle)
+
+    @property
+    def loaded_digest(self) -> str:
+        return self.outline.weights_digest
+
+    async def weights_digest(self) -> str:
+        return self.outline.weights_digest
+
+    def stats(self) -> FakeStats:
+        return FakeStats(len(self._running), self._generated, self._most_adapters)
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[Delta, None]:
+        """One word per step."""
+        self.requests.append(request)
+        label = request.adapter.label if request.adapter else self.outline.base
+        length = _length(request.prompt)
+        if length >= self.outline.max_context:
+            raise InvalidRequest(
+                f"The prompt has {length} tokens; the context holds {self.outline.max_context}.",
+                field="prompt",
+            )
+        words = f"{label} says: {_text(request.prompt)}".split(" ")[: request.params.max_tokens]
+        self._running[request.id] = request.adapter.digest if request.adapter else ""
+        self._most_adapters = max(self._most_adapters, len(set(self._running.values()) - {""}))
+        finished = False
+        try:
+            for index, word in enumerate(words):
+                await self._step(index, label)
+                yield self._delta(request, index, word, last=index + 1 == len(words), prompt_tokens=length)
+            finished = True
+        finally:
+            del self._running[request.id]
+            if not finished:
+                self.aborted.append(request.id)
+
+    async def _step(self, index: int, label: str) -> None:
+        await asyncio.sleep(0)
+        if self.pause_after is not None and index >= self.pause_after:
+            await self.gate.wait()
+        if label in self.failures and index >= self.fail_after:
+            raise self.failures[label]
+
+    def _delta(
+        self, request: GenerationRequest, index: int, word: str, *, last: bool, prompt_tokens: int
+    ) -> Delta:
+        self._generated += 1
+        text = word if index == 0 else f" {word}"
+        cut = request.params.max_tokens is not None and index + 1 == request.params.max_tokens
+        return Delta(
+            text=text,
+            token_ids=(index,),
+            logprobs=()
+            if request.params.logprobs is None
+            else (_logprob(index, text, request.params.logprobs),),
+            finish_reason=("length" if cut else "stop") if last else None,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=index + 1,
+        )
+
+
+def _logprob(index: int, text: str, alternatives: int) -> TokenLogprob:
+    raw = tuple(text.encode())
+    others = [
+        TopLogprob(99 - rank, f"~{rank}", (126, 48 + rank % 10), -1.0 - rank)
+        for rank in range(1, alternatives)
+    ]
+    top = (TopLogprob(index, text, raw, -0.5), *others)[:alternatives]
+    return TokenLogprob(index, text, raw, -0.5, top)
+
+
+def _text(prompt: Prompt) -> str:
+    if isinstance(prompt, ChatPrompt):
+        return str(prompt.messages[-1]["content"])
+    return prompt if isinstance(prompt, str) else ",".join(map(str, prompt))
+
+
+def _length(prompt: Prompt) -> int:
+    if isinstance(prompt, ChatPrompt):
+        return sum(len(str(message["content"]).split()) for message in prompt.messages)
+    return len(prompt.split()) if isinstance(prompt, str) else len(prompt)

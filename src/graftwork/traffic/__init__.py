@@ -1,0 +1,1 @@
+"""Decides who answers: pure functions over the snapshot."""

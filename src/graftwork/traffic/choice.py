@@ -1,0 +1,121 @@
+"""choose: which version answers a request, by one documented order.
+
+1  adapter_id in the body, or the X-Adapter-Id header; both and different is an error
+2  model as a route: every adapter's own name is one, and means @production,
+   or its newest version while it never had a production version
+3  model as a reference: name:1.4.0, name@alias, name@sha256:…
+4  model as the name of the base
+-  model absent, empty or "default": the base
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from graftwork.errors import InvalidRequest, NotFound, Refused, UnknownModel
+from graftwork.registry.reference import Newest, Reference, parse_reference
+from graftwork.registry.versions import Version
+
+PRODUCTION = "production"
+_DEFAULT = "default"
+_LONGEST_ECHO = 200
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the caller said about who should answer."""
+
+    model: str | None = None
+    adapter_id: str | None = None
+    header: str | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Who answers, and by which rule; `version` None is the base itself."""
+
+    version: Version | None
+    #: What answers are signed with: `name:1.4.0`, or the base's name.
+    model: str
+    route: str
+    arm: str
+    #: The rule that won and how the name was read: `model:production`, `adapter_id:newest`, `default:base`.
+    reason: str
+
+
+class Resolver(Protocol):
+    """What a choice reads of the registry's snapshot."""
+
+    def resolve(self, tenant: str, reference: Reference) -> Version:
+        """The version that `reference` means now; raises UnknownModel."""
+        ...
+
+
+def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver) -> Decision:
+    """The one that answers.
+
+    Raises:
+        InvalidRequest: the body and the header name different adapters.
+        UnknownModel: the name is malformed, unknown or not the caller's to see: one and the same error.
+    """
+    explicit = asked.adapter_id or asked.header
+    if asked.adapter_id and asked.header and asked.adapter_id != asked.header:
+        raise InvalidRequest(
+            f"adapter_id is {_echo(asked.adapter_id)!r} but the header X-Adapter-Id is "
+            f"{_echo(asked.header)!r}. Give one of them, or the same in both.",
+            field="adapter_id",
+        )
+    if explicit:
+        return _adapter(explicit, "adapter_id" if asked.adapter_id else "header", tenant, versions)
+    if not asked.model or asked.model == _DEFAULT:
+        return _base(base, "default")
+    try:
+        return _adapter(asked.model, "model", tenant, versions)
+    except UnknownModel:
+        if asked.model == base:
+            return _base(base, "model")
+        raise
+
+
+def require_base(decision: Decision, *, base: str, base_digest: str) -> None:
+    """Make sure that the version was pushed for the weights that run here: shapes alone would not tell.
+
+    Raises:
+        Refused: naming both bases.
+    """
+    version = decision.version
+    if version is not None and version.base_digest != base_digest:
+        raise Refused(
+            f"{decision.model} was pushed for the base {version.base} ({version.base_digest[:19]}), but this server "
+            f"runs {base} ({base_digest[:19]}). Push the adapter again on this base, or serve it on its own."
+        )
+
+
+def _adapter(text: str, rule: str, tenant: str, versions: Resolver) -> Decision:
+    unknown = UnknownModel(_echo(text))
+    try:
+        reference = parse_reference(text)
+        if reference.tenant not in (None, tenant):
+            raise unknown
+        version = versions.resolve(tenant, reference)
+    except (InvalidRequest, NotFound):
+        raise unknown from None
+    arm = _arm(reference, version)
+    return Decision(
+        version, f"{version.adapter}:{version.semver}", route=version.adapter, arm=arm, reason=f"{rule}:{arm}"
+    )
+
+
+def _arm(reference: Reference, version: Version) -> str:
+    if not isinstance(reference.selector, Newest):
+        return "pinned"
+    return PRODUCTION if PRODUCTION in version.aliases else "newest"
+
+
+def _base(base: str, rule: str) -> Decision:
+    return Decision(None, base, route=base, arm="base", reason=f"{rule}:base")
+
+
+def _echo(text: str) -> str:
+    return text[:_LONGEST_ECHO]

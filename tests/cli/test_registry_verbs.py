@@ -1,0 +1,130 @@
+"""The registry's verbs in this process: one document on stdout, words on stderr, meaningful exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from graftwork.adapters.outline import Outline
+from graftwork.testing import write_lora
+
+if TYPE_CHECKING:
+    from cli.conftest import Cli
+
+
+@pytest.fixture
+def adapter(outline: Outline, tmp_path: Path) -> Path:
+    return write_lora(tmp_path / "adapter", outline)
+
+
+def test_push_list_show_promote_history(cli: Cli, adapter: Path) -> None:
+    pushed = cli("push", str(adapter), "alpha:1.2", "--meta", "team=blue", "--output", "json").json()
+    assert (pushed["semver"], pushed["created"], pushed["metadata"]) == ("1.2.0", True, {"team": "blue"})
+    assert [row["name"] for row in cli("list", "-o", "json").json()] == ["alpha"]
+    assert [row["semver"] for row in cli("list", "alpha", "-o", "json").json()] == ["1.2.0"]
+    assert cli("promote", "alpha:1.2.0", "--reason", "good", "-o", "json").json()["stage"] == "production"
+    assert cli("show", "alpha", "-o", "json").json()["aliases"] == ["production"]
+    assert [event["kind"] for event in cli("history", "alpha", "-o", "json").json()][-1] == "version.promoted"
+
+
+def test_the_same_folder_again_changes_nothing_and_says_so(cli: Cli, adapter: Path) -> None:
+    cli("push", str(adapter), "alpha")
+    again = cli("push", str(adapter), "alpha", "-o", "json")
+    assert again.json()["created"] is False
+    assert "registered before" in again.err
+
+
+def test_rollback_and_aliases(cli: Cli, outline: Outline, tmp_path: Path) -> None:
+    for number in (1, 2):
+        folder = write_lora(tmp_path / f"a{number}", outline, seed=number)
+        assert cli("push", str(folder), f"alpha:{number}.0.0").code == 0
+        assert cli("promote", f"alpha:{number}.0.0").code == 0
+    assert cli("rollback", "alpha", "-o", "json").json()["semver"] == "1.0.0"
+    assert cli("alias", "set", "alpha", "champion", "alpha:2.0.0").code == 0
+    assert cli("show", "alpha@champion", "-o", "json").json()["semver"] == "2.0.0"
+    assert cli("alias", "rm", "alpha", "champion", "-o", "json").json()["removed"] is True
+    assert cli("show", "alpha@champion").code == 1
+
+
+def test_tables_are_for_people(cli: Cli, adapter: Path) -> None:
+    cli("push", str(adapter), "alpha:1.0.0")
+    for verb in (["list"], ["list", "alpha"], ["show", "alpha"], ["history", "alpha"], ["base", "show"]):
+        ran = cli(*verb)
+        assert ran.code == 0
+        assert ran.out.strip()
+    assert "1.0.0" in cli("list").out
+    assert "rank 4" in cli("show", "alpha").out
+
+
+def test_yaml_is_one_document(cli: Cli, adapter: Path) -> None:
+    cli("push", str(adapter), "alpha:1.0.0")
+    assert yaml.safe_load(cli("show", "alpha", "--output", "yaml").out)["semver"] == "1.0.0"
+
+
+def test_global_options_stand_before_or_after_the_verb(cli: Cli) -> None:
+    assert cli("--output", "json", "list").json() == []
+    assert cli("list", "--output", "json").json() == []
+
+
+def test_an_empty_registry_says_what_to_do(cli: Cli) -> None:
+    ran = cli("list")
+    assert (ran.code, ran.out) == (0, "")
+    assert "graftwork push" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (["show", "nope"], 1, "nope"),
+        (["show", "../x"], 1, "reference"),
+        (["push", "/nowhere", "alpha"], 1, "/nowhere"),
+        (["rollback", "nope"], 1, "nope"),
+        (["push", "x", "alpha", "--meta", "nonsense"], 2, "KEY=VALUE"),
+        (["list", "--output", "xml"], 2, "xml"),
+        (["list", "--url", "http://127.0.0.1:9"], 1, "No answer from"),
+        (
+            [
+                "list",
+                "--url",
+                "http://[",
+            ],
+            2,
+            "url",
+        ),
+        (["frobnicate"], 2, "frobnicate"),
+        (["push"], 2, "Missing"),
+    ],
+)
+def test_errors_are_one_message_and_an_exit_code(
+    cli: Cli, arguments: list[str], code: int, word: str
+) -> None:
+    ran = cli(*arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert word in ran.err
+
+
+def test_a_setting_that_is_wrong_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAFTWORK_PORT", "many")
+    ran = cli("list")
+    assert ran.code == 2
+    assert "The setting port" in ran.err
+
+
+def test_a_refused_push_lists_its_problems(cli: Cli, adapter: Path) -> None:
+    (adapter / "adapter_model.safetensors").write_bytes(b"garbage")
+    ran = cli("push", str(adapter), "alpha")
+    assert ran.code == 1
+    assert "adapter_model.safetensors" in ran.err
+    assert cli("list", "-o", "json").json() == []
+
+
+def test_an_adapter_for_another_base_is_refused_with_the_shapes(cli: Cli, tmp_path: Path) -> None:
+    from graftwork.testing import fake_outline
+
+    folder = write_lora(tmp_path / "wide", fake_outline(width=16))
+    ran = cli("push", str(folder), "alpha")
+    assert ran.code == 1
+    assert "16" in ran.err and "8" in ran.err

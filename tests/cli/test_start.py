@@ -1,0 +1,85 @@
+"""Starting: quickly, without the heavy libraries, with help that helps."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import graftwork
+
+if TYPE_CHECKING:
+    from cli.conftest import Cli
+
+HEAVY = {"torch", "transformers", "numba", "alembic"}
+WEB = {"fastapi", "sqlalchemy", "httpx", "pydantic", "numpy", "rich.table"}
+
+
+def modules_after(code: str) -> set[str]:
+    """Modules that a fresh Python has loaded after `code`."""
+    told = "print(*sys.modules, file=sys.stderr)"
+    script = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\n{told}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_help_loads_nothing_that_is_slow() -> None:
+    code = "sys.argv = ['graftwork', '--help']; from graftwork.cli import main; main()"
+    assert not modules_after(code) & (HEAVY | WEB - {"rich.table"})
+
+
+@pytest.mark.usefixtures("outline")
+def test_a_registry_verb_runs_without_the_data_plane(cli: Cli) -> None:
+    cli("list")  # makes the database, which needs alembic once
+    code = "sys.argv = ['graftwork', 'list']; from graftwork.cli import main; main()"
+    assert not modules_after(code) & HEAVY
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    assert not modules_after("import graftwork") & (HEAVY | WEB)
+
+
+def best_of(times: int, *arguments: str) -> float:
+    """The least processor time of `graftwork …`, in seconds: what it takes where nothing else runs."""
+
+    def spent() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    def once() -> float:
+        before = spent()
+        subprocess.run([sys.executable, "-m", "graftwork.cli", *arguments], capture_output=True, check=True)
+        return spent() - before
+
+    return min(once() for _ in range(times))
+
+
+def test_help_takes_a_third_of_a_second() -> None:
+    assert best_of(3, "--help") <= 0.3
+
+
+@pytest.mark.usefixtures("outline")
+def test_a_registry_verb_takes_a_second(cli: Cli) -> None:
+    cli("list")
+    assert best_of(3, "list") <= 1.0
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"graftwork {graftwork.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["serve", "push", "list", "show", "history", "promote", "rollback", "ask", "inspect", "demo"],
+)
+def test_every_verb_has_help(cli: Cli, verb: str) -> None:
+    ran = cli(verb, "--help")
+    assert ran.code == 0
+    assert "--output" in ran.out
+
+
+def test_alone_it_shows_its_help(cli: Cli) -> None:
+    assert "Commands" in cli().out

@@ -1,0 +1,140 @@
+"""The client: every verb, streams that can be left, errors as our own, nothing left running."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from graftwork.client import Client
+from graftwork.errors import (
+    Conflict,
+    GenerationFailed,
+    InvalidRequest,
+    NotFound,
+    Refused,
+    Unavailable,
+    UnknownModel,
+)
+from graftwork.settings import Settings
+from graftwork.testing import FAKE_BASE, write_lora
+from support.served import Served
+
+
+def test_nothing_runs_after_close(served: Served) -> None:
+    before = threading.active_count()
+    served.client.adapters()
+    served.http.close()
+    assert threading.active_count() <= before
+
+
+def test_chat_streams_word_by_word(served: Served) -> None:
+    served.engine.pause_after = 2
+    with served.client.chat("hello big world", stream=True) as stream:
+        texts = iter(stream)
+        assert [next(texts), next(texts)] == [FAKE_BASE, " says:"]
+        served.engine.gate.set()
+        assert list(texts) == [" hello", " big", " world"]
+        answer = stream.answer
+    assert (answer.text, answer.model, answer.finish_reason) == (
+        "fake-base says: hello big world",
+        FAKE_BASE,
+        "stop",
+    )
+    assert answer.usage["completion_tokens"] == 5
+    assert answer.graftwork["arm"] == "base"
+
+
+def test_leaving_a_stream_aborts_its_generation(served: Served) -> None:
+    served.engine.pause_after = 1
+    with served.client.chat("hello", stream=True) as stream:
+        next(iter(stream))
+    assert len(served.engine.aborted) == 1
+
+
+def test_complete_takes_text_and_token_ids(served: Served) -> None:
+    assert served.client.complete("once").text == "fake-base says: once"
+    assert served.client.complete([1, 2]).text == "fake-base says: 1,2"
+    assert "".join(served.client.complete("once", stream=True)) == "fake-base says: once"
+
+
+def test_push_uploads_only_what_is_missing(served: Served, tmp_path: Path) -> None:
+    folder = write_lora(tmp_path / "a", served.engine.outline)
+    requests: list[str] = []
+    served.http.event_hooks["request"].append(lambda request: requests.append(request.method))
+    first = served.client.push(folder, "alpha:1.0.0", metadata={"team": "blue"})
+    again = served.client.push(folder, "alpha")
+    assert (first["created"], again["created"], again["digest"]) == (True, False, first["digest"])
+    assert requests.count("PUT") == 2
+    assert served.client.show("alpha")["metadata"] == {"team": "blue"}
+
+
+def test_push_repairs_a_damaged_blob(served: Served, settings: Settings, tmp_path: Path) -> None:
+    folder = write_lora(tmp_path / "a", served.engine.outline)
+    version = served.client.push(folder, "alpha:1.0.0")
+    [weights] = [file for file in version["manifest"]["files"] if file["path"].endswith(".safetensors")]
+    [blob] = settings.artifacts.rglob(weights["digest"].removeprefix("sha256:"))
+    blob.chmod(0o644)
+    blob.write_bytes(b"x" * weights["size"])
+    assert served.client.push(folder, "beta:1.0.0")["created"]
+
+
+def test_the_whole_life_of_an_adapter(served: Served) -> None:
+    client = served.client
+    served.push("alpha:1.0.0", seed=1)
+    served.push("alpha:1.1.0", seed=2)
+    client.promote("alpha:1.0.0", reason="first")
+    client.promote("alpha:1.1.0", reason="better")
+    assert client.rollback("alpha", reason="worse")["semver"] == "1.0.0"
+    client.set_alias("alpha", "champion", "alpha:1.1.0")
+    assert client.show("alpha@champion")["semver"] == "1.1.0"
+    client.remove_alias("alpha", "champion")
+    assert [adapter["name"] for adapter in client.adapters()] == ["alpha"]
+    assert [version["semver"] for version in client.versions("alpha")] == ["1.1.0", "1.0.0"]
+    kinds = [event["kind"] for event in client.history("alpha")]
+    assert kinds[-3:] == ["version.rolled_back", "alias.set", "alias.removed"]
+
+
+def test_errors_come_back_as_our_own(served: Served, tmp_path: Path) -> None:
+    served.push("alpha:1.0.0")
+    with pytest.raises(UnknownModel, match="'nope' does not exist"):
+        served.client.chat("x", model="nope")
+    with pytest.raises(NotFound):
+        served.client.show("nope")
+    with pytest.raises(InvalidRequest) as invalid:
+        served.client.chat("x", temperature=9)
+    assert invalid.value.field == "temperature"
+    with pytest.raises(Conflict):
+        served.client.set_alias("alpha", "production", "alpha:1.0.0")
+    broken = write_lora(tmp_path / "broken", served.engine.outline)
+    (broken / "adapter_config.json").unlink()
+    with pytest.raises(Refused) as refused:
+        served.client.push(broken, "broken")
+    assert "adapter_config.json" in " ".join([refused.value.message, *refused.value.problems])
+
+
+def test_a_failure_midway_is_raised_where_the_stream_is_read(served: Served) -> None:
+    served.engine.failures[FAKE_BASE] = GenerationFailed("NaN in row 3")
+    served.engine.fail_after = 1
+    with (
+        served.client.chat("x", stream=True) as stream,
+        pytest.raises(GenerationFailed, match="NaN in row 3"),
+    ):
+        list(stream)
+
+
+def test_nobody_there_is_unavailable_and_says_where() -> None:
+    with (
+        Client("http://127.0.0.1:9") as client,
+        pytest.raises(Unavailable, match=r"No answer from http://127\.0\.0\.1:9"),
+    ):
+        client.adapters()
+
+
+def test_client_wants_one_place_to_speak_to() -> None:
+    with pytest.raises(InvalidRequest):
+        Client()
+    with pytest.raises(InvalidRequest):
+        Client("http://x", http=httpx.Client())

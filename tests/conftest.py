@@ -1,0 +1,26 @@
+"""What most tests start from: settings in a folder of their own, and a server on a fake engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graftwork.settings import Settings
+from support.served import Served, serving
+
+pytest_plugins = ["support.fixtures"]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings whose home is new and empty."""
+    return Settings(home=tmp_path / "home", base="fake-base", base_name="fake-base", port=0)
+
+
+@pytest.fixture
+def served(settings: Settings, tmp_path: Path) -> Iterator[Served]:
+    """An app on a fake engine with an empty registry."""
+    with serving(settings, tmp_path) as made:
+        yield made

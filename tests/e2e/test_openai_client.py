@@ -1,0 +1,164 @@
+"""The official openai client against a real server process: what people's programs do."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import openai
+import pytest
+
+from graftwork.testing import write_lora
+
+if TYPE_CHECKING:
+    from e2e.conftest import Running
+
+pytestmark = pytest.mark.e2e
+
+HELLO: Any = [{"role": "user", "content": "Hello there"}]
+MODELS = ["tiny", "alpha", "beta:1.0.0", "gamma"]
+
+
+def chat(api: openai.OpenAI, model: str, **fields: Any) -> Any:
+    fields = {"temperature": 0, "max_tokens": 12, **fields}
+    return api.chat.completions.create(model=model, messages=HELLO, **fields)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_streamed_and_whole_answers_are_the_same(api: openai.OpenAI, model: str) -> None:
+    whole = chat(api, model)
+    chunks = list(chat(api, model, stream=True, stream_options={"include_usage": True}))
+    streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert streamed == whole.choices[0].message.content
+    assert {chunk.model for chunk in chunks} == {whole.model}
+    assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
+    assert whole.model.partition(":")[0] == model.partition(":")[0]
+
+
+def test_adapters_and_base_differ(api: openai.OpenAI) -> None:
+    options = {"ignore_eos": True}
+    answers = {chat(api, model, extra_body=options).choices[0].message.content for model in MODELS}
+    assert len(answers) == len(MODELS)
+
+
+def test_models_are_listed(api: openai.OpenAI) -> None:
+    listed = {model.id: model for model in api.models.list()}
+    assert {"tiny", "alpha", "beta", "gamma"} <= set(listed)
+    assert api.models.retrieve("gamma:2.0.0").id == "gamma:2.0.0"
+
+
+def test_completions_by_text_by_ids_and_by_several(api: openai.OpenAI) -> None:
+    made = api.completions.create(
+        model="alpha", prompt=["abc", "xyz"], max_tokens=5, temperature=0, logprobs=2
+    )
+    assert [choice.index for choice in made.choices] == [0, 1]
+    first = made.choices[0]
+    assert first.logprobs is not None and first.logprobs.token_logprobs is not None
+    assert len(first.logprobs.token_logprobs) == (made.usage.completion_tokens if made.usage else 0) // 2
+    by_ids = api.completions.create(model="alpha", prompt=[65, 66, 67], max_tokens=5, temperature=0)
+    assert by_ids.model == "alpha:1.0.0"
+
+
+def test_chat_logprobs_have_their_alternatives(api: openai.OpenAI) -> None:
+    answer = chat(api, "alpha", logprobs=True, top_logprobs=3, max_tokens=4)
+    content = answer.choices[0].logprobs.content
+    assert [len(entry.top_logprobs) for entry in content] == [3] * len(content)
+    assert all(entry.logprob == max(top.logprob for top in entry.top_logprobs) for entry in content)
+
+
+def test_the_same_seed_gives_the_same_answer(api: openai.OpenAI) -> None:
+    drawn = {chat(api, "beta", temperature=1.5, seed=11).choices[0].message.content for _ in range(3)}
+    assert len(drawn) == 1
+
+
+def test_unknown_models_and_wrong_fields_are_the_clients_own_errors(api: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as missing:
+        chat(api, "nope")
+    assert missing.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError) as wrong:
+        chat(api, "alpha", n=2)
+    assert wrong.value.param == "n"
+    with pytest.raises(openai.BadRequestError, match="max_tokens"):
+        chat(api, "alpha", max_tokens=0)
+
+
+def test_a_prompt_over_the_context_is_refused_with_both_numbers(api: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as raised:
+        api.completions.create(model="alpha", prompt=[65] * 600, max_tokens=1)
+    assert "600" in raised.value.message and "512" in raised.value.message
+
+
+def test_max_tokens_beyond_the_context_is_refused_or_cut(api: openai.OpenAI) -> None:
+    try:
+        answer = chat(api, "alpha", max_tokens=10_000)
+        assert answer.choices[0].finish_reason in ("stop", "length")
+    except openai.BadRequestError as error:
+        assert "10000" in error.message
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b'{"model": "alpha"}', b'{"model": "alpha", "messages": 3}', b"\xff"]
+)
+def test_bad_bodies_do_not_disturb_the_others(running: Running, api: openai.OpenAI, body: bytes) -> None:
+    assert httpx.post(f"{running.url}/v1/chat/completions", content=body).status_code == 400
+    assert chat(api, "alpha").model == "alpha:1.0.0"
+
+
+def test_many_at_once_share_steps_and_answer_as_alone(running: Running, api: openai.OpenAI) -> None:
+    alone = {model: chat(api, model).choices[0].message.content for model in MODELS}
+    wanted = MODELS * 4
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        answers = list(pool.map(lambda model: chat(api, model).choices[0].message.content, wanted))
+    assert answers == [alone[model] for model in wanted]
+    assert running.client.engine()["max_distinct_adapters_in_step"] >= 2
+    assert running.client.verify_base()["ok"]
+
+
+def test_a_client_that_closes_its_stream_frees_its_row(running: Running, api: openai.OpenAI) -> None:
+    stream = chat(api, "alpha", max_tokens=400, extra_body={"ignore_eos": True}, stream=True)
+    next(iter(stream))
+    stream.close()
+    wait_until_idle(running)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_socket_that_is_cut_frees_its_row(running: Running, stream: bool) -> None:
+    url = httpx.URL(running.url)
+    body = json.dumps(
+        {"model": "beta", "messages": HELLO, "max_tokens": 400, "ignore_eos": True, "stream": stream}
+    ).encode()
+    with socket.create_connection((url.host, url.port or 80)) as connection:
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+        if stream:
+            connection.recv(100)
+    wait_until_idle(running)
+
+
+def test_what_another_process_pushes_is_served_at_once(
+    running: Running, api: openai.OpenAI, tmp_path: Path
+) -> None:
+    folder = write_lora(tmp_path / "late", running.outline, seed=9)
+    command = [sys.executable, "-m", "graftwork.cli", "push", str(folder), "late", "--output", "json"]
+    pushed = subprocess.run(command, env=running.environment(), capture_output=True, text=True, check=True)
+    version = json.loads(pushed.stdout)
+    answer = chat(api, "late")
+    assert answer.model == "late:1.0.0"
+    assert answer.graftwork["digest"] == version["digest"]
+
+
+def wait_until_idle(running: Running, timeout_s: float = 10.0) -> None:
+    """The engine must be free long before 400 tokens could be made."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        stats = running.client.engine()
+        if stats["running"] == stats["waiting"] == stats["kv_pages_used"] == 0:
+            return
+        assert time.monotonic() < deadline, stats
