@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -110,7 +110,7 @@ class Engine:
 
         return self._runner.run(gather())
 
-    def stream(self, prompt: Input, *, adapter: str | None = None, **params: Any) -> Iterator[str]:
+    def stream(self, prompt: Input, *, adapter: str | None = None, **params: Any) -> Generator[str]:
         """The answer's text as it comes; closing the iterator ends the generation."""
         request, _ = self._request(prompt, adapter, params)
         deltas = self._engine.generate(request)

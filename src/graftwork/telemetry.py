@@ -48,13 +48,9 @@ class _EngineCollector(Collector):
             if isinstance(value, int | float):
                 words = name.replace("_", " ")
                 if name in ENGINE_COUNTERS:
-                    yield CounterMetricFamily(
-                        f"graftwork_engine_{name}", f"Engine: {words}.", value=float(value)
-                    )
+                    yield CounterMetricFamily(f"graftwork_engine_{name}", f"Engine: {words}.", value=float(value))
                 else:
-                    yield GaugeMetricFamily(
-                        f"graftwork_engine_{name}", f"Engine: {words}.", value=float(value)
-                    )
+                    yield GaugeMetricFamily(f"graftwork_engine_{name}", f"Engine: {words}.", value=float(value))
 
 
 class Telemetry:

@@ -27,9 +27,7 @@ FAKE_BASE = "fake-base"
 _PARTS = ("q_proj", "v_proj")
 
 
-def fake_outline(
-    *, base: str = FAKE_BASE, layers: int = 2, width: int = 8, max_context: int = 256
-) -> Outline:
+def fake_outline(*, base: str = FAKE_BASE, layers: int = 2, width: int = 8, max_context: int = 256) -> Outline:
     """The outline of a base that exists nowhere else."""
     paths = [f"model.layers.{layer}.self_attn.{part}" for layer in range(layers) for part in _PARTS]
     return Outline(
@@ -51,9 +49,7 @@ def fake_outline(
     )
 
 
-def write_lora(
-    folder: Path, outline: Outline, *, rank: int = 4, seed: int = 0, layers: int | None = None
-) -> Path:
+def write_lora(folder: Path, outline: Outline, *, rank: int = 4, seed: int = 0, layers: int | None = None) -> Path:
     """A PEFT folder with a random LoRA on every linear site of `outline` (or of its first `layers` only)."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(seed)
@@ -163,18 +159,14 @@ class FakeEngine:
         if label in self.failures and index >= self.fail_after:
             raise self.failures[label]
 
-    def _delta(
-        self, request: GenerationRequest, index: int, word: str, *, last: bool, prompt_tokens: int
-    ) -> Delta:
+    def _delta(self, request: GenerationRequest, index: int, word: str, *, last: bool, prompt_tokens: int) -> Delta:
         self._generated += 1
         text = word if index == 0 else f" {word}"
         cut = request.params.max_tokens is not None and index + 1 == request.params.max_tokens
         return Delta(
             text=text,
             token_ids=(index,),
-            logprobs=()
-            if request.params.logprobs is None
-            else (_logprob(index, text, request.params.logprobs),),
+            logprobs=() if request.params.logprobs is None else (_logprob(index, text, request.params.logprobs),),
             finish_reason=("length" if cut else "stop") if last else None,
             prompt_tokens=prompt_tokens,
             completion_tokens=index + 1,
@@ -183,10 +175,7 @@ class FakeEngine:
 
 def _logprob(index: int, text: str, alternatives: int) -> TokenLogprob:
     raw = tuple(text.encode())
-    others = [
-        TopLogprob(99 - rank, f"~{rank}", (126, 48 + rank % 10), -1.0 - rank)
-        for rank in range(1, alternatives)
-    ]
+    others = [TopLogprob(99 - rank, f"~{rank}", (126, 48 + rank % 10), -1.0 - rank) for rank in range(1, alternatives)]
     top = (TopLogprob(index, text, raw, -0.5), *others)[:alternatives]
     return TokenLogprob(index, text, raw, -0.5, top)
 

@@ -18,9 +18,7 @@ from graftwork.testing import FAKE_BASE
 from support.served import CHAT, HELLO, Served
 
 TEXT = "/v1/completions"
-QUICK = hypothesis_settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
-)
+QUICK = hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 
 
 def test_the_base_answers_under_its_own_name(served: Served) -> None:
@@ -72,16 +70,12 @@ def test_adapter_by_body_or_by_header_wins_over_the_model(served: Served) -> Non
 
 
 def test_body_and_header_that_differ_are_a_400(served: Served) -> None:
-    response = served.http.post(
-        CHAT, json={"messages": HELLO, "adapter_id": "a"}, headers={"X-Adapter-Id": "b"}
-    )
+    response = served.http.post(CHAT, json={"messages": HELLO, "adapter_id": "a"}, headers={"X-Adapter-Id": "b"})
     assert (response.status_code, response.json()["error"]["param"]) == (400, "adapter_id")
 
 
 @pytest.mark.parametrize("path", [CHAT, TEXT])
-@pytest.mark.parametrize(
-    "name", ["nope", "../etc/passwd", "%2e%2e", "a\\b", " x", "é", "😀", "x" * 300, "nope@v"]
-)
+@pytest.mark.parametrize("name", ["nope", "../etc/passwd", "%2e%2e", "a\\b", " x", "é", "😀", "x" * 300, "nope@v"])
 def test_unknown_and_malformed_names_are_one_and_the_same_404(served: Served, path: str, name: str) -> None:
     body: dict[str, Any] = {"messages": HELLO} if path == CHAT else {"prompt": "x"}
     for fields in ({"model": name}, {"adapter_id": name}):
@@ -89,10 +83,7 @@ def test_unknown_and_malformed_names_are_one_and_the_same_404(served: Served, pa
         assert response.status_code == 404
         error = response.json()["error"]
         assert error["code"] == "model_not_found"
-        assert (
-            error["message"]
-            == f"The model {name[:200]!r} does not exist. GET /v1/models lists what can be called."
-        )
+        assert error["message"] == f"The model {name[:200]!r} does not exist. GET /v1/models lists what can be called."
     assert served.engine.requests == []
 
 
@@ -188,16 +179,12 @@ def test_errors_before_the_first_token_are_real_statuses(
 
 def test_a_body_over_the_limit_is_a_413(served: Served) -> None:
     limit = served.app.state.services.settings.max_body_bytes
-    response = served.http.post(
-        CHAT, content=(b"x" for _ in range(1)), headers={"content-length": str(limit + 1)}
-    )
+    response = served.http.post(CHAT, content=(b"x" for _ in range(1)), headers={"content-length": str(limit + 1)})
     assert response.status_code == 413
     assert str(limit) in response.json()["error"]["message"]
 
 
-@hypothesis_settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
-)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(path=st.sampled_from([CHAT, TEXT]), raw=st.binary(max_size=40))
 def test_garbage_is_never_a_500(served: Served, path: str, raw: bytes) -> None:
     response = served.http.post(path, content=raw)
@@ -205,20 +192,11 @@ def test_garbage_is_never_a_500(served: Served, path: str, raw: bytes) -> None:
     assert response.json()["error"]["type"] == "invalid_request_error"
 
 
-JSON = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5)
-    | st.just([1])
-)
+JSON = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5) | st.just([1])
 FIELDS = st.sampled_from(sorted({*ChatRequest.model_fields, *CompletionRequest.model_fields, *NOT_YET_CHAT}))
 
 
-@hypothesis_settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
-)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(path=st.sampled_from([CHAT, TEXT]), fields=st.dictionaries(FIELDS, JSON, max_size=3))
 def test_no_field_of_any_value_is_a_500(served: Served, path: str, fields: dict[str, Any]) -> None:
     response = served.http.post(path, json={"messages": HELLO, "prompt": "x", **fields})

@@ -87,9 +87,7 @@ def test_an_unknown_model_is_the_same_404(served: Served) -> None:
     assert served.http.get("/v1/models/nope").json() == served.chat(model="nope").json()
 
 
-def test_a_version_pushed_by_another_process_can_be_called_at_once(
-    settings: Settings, served: Served
-) -> None:
+def test_a_version_pushed_by_another_process_can_be_called_at_once(settings: Settings, served: Served) -> None:
     assert served.chat(model="alpha").status_code == 404
     with serving(settings, served.folder) as other:
         other.push("alpha:1.0.0")
@@ -128,12 +126,8 @@ def test_paths_that_are_nowhere_are_labelled_as_one(served: Served) -> None:
     assert 'graftwork_http_requests_total{door="other",status="404"} 3.0' in served.http.get("/metrics").text
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"), [("GET", "/v1/nope", 404), ("GET", "/v1/completions", 405)]
-)
-def test_wrong_paths_and_methods_on_v1_are_openai_shaped(
-    served: Served, method: str, path: str, status: int
-) -> None:
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v1/nope", 404), ("GET", "/v1/completions", 405)])
+def test_wrong_paths_and_methods_on_v1_are_openai_shaped(served: Served, method: str, path: str, status: int) -> None:
     response = served.http.request(method, path)
     assert response.status_code == status
     assert response.json()["error"]["type"] == "invalid_request_error"
@@ -141,8 +135,6 @@ def test_wrong_paths_and_methods_on_v1_are_openai_shaped(
 
 def test_the_api_describes_itself(served: Served) -> None:
     described = served.http.get("/openapi.json").json()
-    schema = described["paths"]["/v1/chat/completions"]["post"]["requestBody"]["content"]["application/json"][
-        "schema"
-    ]
+    schema = described["paths"]["/v1/chat/completions"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     name = schema["$ref"].rsplit("/", 1)[1]
     assert "messages" in described["components"]["schemas"][name]["properties"]

@@ -51,9 +51,7 @@ def append(
     Raises:
         InvalidRequest: the payload is not JSON.
     """
-    last = tx.execute(
-        select(events.c.position, events.c.hash).order_by(events.c.position.desc()).limit(1)
-    ).first()
+    last = tx.execute(select(events.c.position, events.c.hash).order_by(events.c.position.desc()).limit(1)).first()
     payload_text = canonical(dict(payload), what="payload")
     body: dict[str, Any] = {
         "position": last.position + 1 if last else 1,

@@ -32,9 +32,7 @@ def check_name(text: str, *, what: str) -> str:
         return text
     shown = ascii(text if len(text) <= 80 else text[:80] + "…")
     if RESERVED.fullmatch(text):
-        raise InvalidRequest(
-            f"The {what} name {shown} is reserved (`latest` and `v<digits>` are).", field=what
-        )
+        raise InvalidRequest(f"The {what} name {shown} is reserved (`latest` and `v<digits>` are).", field=what)
     raise InvalidRequest(
         f"The {what} name {shown} is not allowed: use lower-case letters and digits in words joined by '.', "
         f"'_', '__' or '-', such as 'support-tone', at most {MAX_LENGTH} characters.",

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-#: Bumped when the meaning of a form changes; a form of another number is rebuilt, never read.
-FORM = 1
-
 
 @dataclass(frozen=True)
 class LowRankSlice:

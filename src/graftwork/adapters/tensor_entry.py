@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """What becomes of one stored tensor; `norm`, on a `lora_B` line, is that of the module's whole delta (Frobenius)."""
+    """What becomes of one stored tensor; `norm`, on a `lora_B` line, is that of the module's delta (Frobenius)."""
 
     name: str
     shape: tuple[int, ...]

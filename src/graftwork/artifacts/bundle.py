@@ -33,9 +33,7 @@ class BundleFile:
         check_path(self.path)
         check_digest(self.digest)
         if type(self.size) is not int or not 0 <= self.size <= MAX_FILE_BYTES:
-            raise InvalidRequest(
-                f"The size {self.size!r} of {self.path!r} is not a number of bytes.", field="size"
-            )
+            raise InvalidRequest(f"The size {self.size!r} of {self.path!r} is not a number of bytes.", field="size")
 
     def to_json(self) -> dict[str, Any]:
         return {"path": self.path, "size": self.size, "digest": self.digest}
@@ -53,9 +51,7 @@ class Manifest:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.files) <= MAX_FILES:
-            raise InvalidRequest(
-                f"A bundle has 1 to {MAX_FILES} files, not {len(self.files)}.", field="files"
-            )
+            raise InvalidRequest(f"A bundle has 1 to {MAX_FILES} files, not {len(self.files)}.", field="files")
         object.__setattr__(self, "files", tuple(sorted(self.files, key=lambda file: file.path)))
         check_together(file.path for file in self.files)
 
@@ -110,9 +106,7 @@ class Manifest:
 
 def _file_from_json(entry: object) -> BundleFile:
     if not isinstance(entry, Mapping) or set(entry) != {"path", "size", "digest"}:
-        raise InvalidRequest(
-            "Each file of a manifest has exactly the fields path, size and digest.", field="files"
-        )
+        raise InvalidRequest("Each file of a manifest has exactly the fields path, size and digest.", field="files")
     return BundleFile(entry["path"], entry["size"], entry["digest"])
 
 

@@ -52,8 +52,6 @@ def verified(chunks: Iterable[bytes], digest: str, *, what: str) -> Iterator[byt
         held = bytes(chunk)
     actual = PREFIX + seen.hexdigest()
     if actual != digest:
-        raise Damaged(
-            f"{what}: the bytes have the digest {actual}, not {digest}. Upload the right bytes again."
-        )
+        raise Damaged(f"{what}: the bytes have the digest {actual}, not {digest}. Upload the right bytes again.")
     if held:
         yield held

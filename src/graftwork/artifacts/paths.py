@@ -46,9 +46,7 @@ def check_together(paths: Iterable[str]) -> None:
         parts = folded.split("/")
         for end in range(1, len(parts)):
             if (file := files.get("/".join(parts[:end]))) is not None:
-                raise InvalidRequest(
-                    f"{file!a} cannot be a file and a folder (of {path!a}) at once.", field="path"
-                )
+                raise InvalidRequest(f"{file!a} cannot be a file and a folder (of {path!a}) at once.", field="path")
 
 
 def _what_is_wrong(path: str) -> str | None:

@@ -58,9 +58,7 @@ class WorkingCopies:
                 with suppress(FileNotFoundError):  # another process moved it aside at the same moment
                     folder.rename(stale)
                 if not _moved(fresh, folder) and not _holds(folder, manifest):
-                    raise Damaged(
-                        f"The working copy {folder} keeps changing while it is made; delete that folder."
-                    )
+                    raise Damaged(f"The working copy {folder} keeps changing while it is made; delete that folder.")
 
     def _unpack(self, tenant: str, manifest: Manifest, folder: Path) -> None:
         for file in manifest.files:
@@ -89,9 +87,7 @@ def _holds(folder: Path, manifest: Manifest) -> bool:
     if not folder.is_dir() or folder.is_symlink():
         return False
     found = {
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if not path.is_dir() or path.is_symlink()
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()
     }
     if found != {file.path for file in manifest.files}:
         return False

@@ -71,9 +71,7 @@ class AnswerStream:
     def answer(self) -> Answer:
         """What has come so far."""
         last = self._last
-        return Answer(
-            "".join(self._parts), last.get("model", ""), self._finish, self._usage, last.get("graftwork", {})
-        )
+        return Answer("".join(self._parts), last.get("model", ""), self._finish, self._usage, last.get("graftwork", {}))
 
     def close(self) -> None:
         self._response.close()

@@ -76,9 +76,7 @@ class Client:
     def _upload(self, root: Path, files: Sequence[BundleFile]) -> None:
         for file in files:
             headers = {"content-length": str(file.size), "content-type": "application/octet-stream"}
-            self._wire.send(
-                "PUT", f"/api/v1/blobs/{file.digest}", content=_chunks(root / file.path), headers=headers
-            )
+            self._wire.send("PUT", f"/api/v1/blobs/{file.digest}", content=_chunks(root / file.path), headers=headers)
 
     def adapters(self) -> list[Json]:
         """Every adapter with its newest and its production version."""
@@ -100,9 +98,7 @@ class Client:
     def promote(self, reference: str, *, reason: str | None = None) -> Json:
         """Make a version the one that its adapter's bare name means."""
         name = self.show(reference)["adapter"]
-        return self._wire.json(
-            "POST", f"{_adapter(name)}/promote", json={"reference": reference, "reason": reason}
-        )
+        return self._wire.json("POST", f"{_adapter(name)}/promote", json={"reference": reference, "reason": reason})
 
     def rollback(self, name: str, *, reason: str | None = None) -> Json:
         """Move `@production` back to the version before."""

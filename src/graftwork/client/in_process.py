@@ -66,9 +66,7 @@ class InProcessTransport(httpx.BaseTransport):
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if _loop_is_running():
-            raise Unavailable(
-                "An event loop runs in this thread already; serve the app and give Client its url."
-            )
+            raise Unavailable("An event loop runs in this thread already; serve the app and give Client its url.")
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._lifespan = Lifespan(self._app)

@@ -20,9 +20,7 @@ _IN_PROCESS = "http://in-process"
 class Wire:
     """An httpx client for a server at `url`, or for an ASGI `app` in this process, or one of the caller's."""
 
-    def __init__(
-        self, url: str | None, app: ASGIApp | None, http: httpx.Client | None, timeout_s: float
-    ) -> None:
+    def __init__(self, url: str | None, app: ASGIApp | None, http: httpx.Client | None, timeout_s: float) -> None:
         if sum(given is not None for given in (url, app, http)) != 1:
             raise InvalidRequest("Give Client either a url, an app or an httpx.Client.", field="url")
         if http is not None:

@@ -115,9 +115,7 @@ def _file_of(url: str) -> Path:
     try:
         parsed = make_url(url)
     except ArgumentError as exc:
-        raise InvalidRequest(
-            f"The database URL {url!r} cannot be read; write sqlite:///path.", field="url"
-        ) from exc
+        raise InvalidRequest(f"The database URL {url!r} cannot be read; write sqlite:///path.", field="url") from exc
     if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
         raise InvalidRequest(f"The database {url!r} is not a SQLite file; write sqlite:///path.", field="url")
     return Path(parsed.database).absolute()

@@ -17,6 +17,7 @@ from graftwork.artifacts.stores import load_store
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.request import AdapterHandle
+from graftwork.errors import Conflict
 from graftwork.gateway import blobs, errors, inference, model_list, registry_routes, system
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
 from graftwork.gateway.generation import Generations
@@ -89,10 +90,13 @@ def _services(
     copies = WorkingCopies(settings.bundles, store)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()
+    base = engine.outline.base if engine is not None else base_name(settings)
+    if slot.wanted:
+        _check_base_name(base, snapshots)
     telemetry.watch_engine(slot.stats)
     return Services(
         settings=settings,
-        base=engine.outline.base if engine is not None else base_name(settings),
+        base=base,
         outline_of=outline_of,
         registry=registry,
         snapshots=snapshots,
@@ -108,6 +112,14 @@ def _services(
         generations=Generations(telemetry),
         telemetry=telemetry,
     )
+
+
+def _check_base_name(base: str, snapshots: SnapshotReader) -> None:
+    if base in snapshots.current().names(LOCAL):
+        raise Conflict(
+            f"An adapter is named {base}, as is the base model, so that the name would mean two things. "
+            "Give the base another name with --base-name."
+        )
 
 
 def _account(settings: Settings, outline_of: Callable[[], Outline], folder: Path) -> Account:

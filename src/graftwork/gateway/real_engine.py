@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 
 from graftwork.gateway.engine_slot import GenerationEngine
 from graftwork.registry.version_files import VersionFiles
@@ -17,6 +18,8 @@ def make_engine(settings: Settings, source: VersionFiles) -> GenerationEngine:
     Raises:
         Refused: the base cannot be served.
     """
+    # Threads that spin while they wait starve the event loop; read once, when torch and numba load.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from graftwork.engine.create import create_engine
     from graftwork.models.prepare import prepare_base
 

@@ -13,9 +13,7 @@ from graftwork.errors import InvalidRequest
 class Body(BaseModel):
     """A JSON request body: strict types, finite numbers, unknown fields kept aside in `model_extra`."""
 
-    model_config = ConfigDict(
-        strict=True, allow_inf_nan=False, extra="allow", frozen=True, protected_namespaces=()
-    )
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="allow", frozen=True, protected_namespaces=())
 
     @classmethod
     def read(cls, raw: bytes | bytearray) -> Self:

@@ -65,9 +65,7 @@ def refuse_not_yet(given: Mapping[str, Any], not_yet: Mapping[str, tuple[Any, ..
     for field in given.keys() & not_yet.keys():
         value = given[field]
         if value is not None and not _harmless(value, not_yet[field]):
-            raise InvalidRequest(
-                f"{field} is not supported yet. Leave it out{_or_give(not_yet[field])}.", field=field
-            )
+            raise InvalidRequest(f"{field} is not supported yet. Leave it out{_or_give(not_yet[field])}.", field=field)
 
 
 def refuse_not_yet_headers(headers: Mapping[str, str]) -> None:

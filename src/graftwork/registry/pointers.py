@@ -132,9 +132,7 @@ def plan_rollback(aliases: Mapping[str, Version], trail: Sequence[Version]) -> C
         Conflict: there is nothing to go back to.
     """
     if len(trail) < 2:
-        raise Conflict(
-            "There is no earlier production version to roll back to; promote one by its reference."
-        )
+        raise Conflict("There is no earlier production version to roll back to; promote one by its reference.")
     further, target, left = trail[-3] if len(trail) > 2 else None, trail[-2], trail[-1]
     moves = (Move(PRODUCTION, left, target), Move(PREVIOUS, aliases.get(PREVIOUS), further))
     return Change(ROLLED_BACK, moves, (StageChange(left, "archived"), StageChange(target, "production")))

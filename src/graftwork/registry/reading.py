@@ -46,9 +46,7 @@ def find(view: AdapterView, reference: Reference) -> Version:
     """
     found = view.find(reference.selector)
     if found is None:
-        raise NotFound(
-            f"There is no version {reference}; `show {view.name}` and `history {view.name}` list what is."
-        )
+        raise NotFound(f"There is no version {reference}; `show {view.name}` and `history {view.name}` list what is.")
     return found
 
 

@@ -121,9 +121,7 @@ def _split(text: str) -> tuple[str, Selector]:
 
 def _digest(text: str) -> Digest:
     if not DIGEST.fullmatch(text):
-        raise InvalidRequest(
-            f"{ascii(text)[:80]} is not 'sha256:' followed by 12 to 64 lower-case hex digits."
-        )
+        raise InvalidRequest(f"{ascii(text)[:80]} is not 'sha256:' followed by 12 to 64 lower-case hex digits.")
     return Digest(text)
 
 

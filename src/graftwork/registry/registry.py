@@ -102,9 +102,7 @@ class Registry:
     ) -> Page[AdapterSummary]:
         """A tenant's adapters by name; pass `next_page_token` on to get the next ones."""
         if not 1 <= page_size <= MAX_PAGE_SIZE:
-            raise InvalidRequest(
-                f"page_size is {page_size}; it must be 1 to {MAX_PAGE_SIZE}.", field="page_size"
-            )
+            raise InvalidRequest(f"page_size is {page_size}; it must be 1 to {MAX_PAGE_SIZE}.", field="page_size")
         if page_token and not is_name(page_token):
             raise InvalidRequest("page_token is not one that a list gave out.", field="page_token")
         with self._database.reading() as tx:
@@ -148,15 +146,11 @@ class Registry:
         check_name(alias, what="alias")
         wanted = parsed(target)
         if wanted.name != name:
-            raise InvalidRequest(
-                f"The alias of {name} cannot point at a version of {wanted.name}.", field="target"
-            )
+            raise InvalidRequest(f"The alias of {name} cannot point at a version of {wanted.name}.", field="target")
         with self._database.transaction() as tx:
             view = view_for(tx, tenant, wanted)
             found = find(view, wanted)
-            self._apply(
-                tx, view, pointers.plan_alias(view.aliases, alias, found, expected=expected), actor, reason
-            )
+            self._apply(tx, view, pointers.plan_alias(view.aliases, alias, found, expected=expected), actor, reason)
             return whole(tx, found)
 
     def remove_alias(
@@ -173,13 +167,9 @@ class Registry:
         check_name(alias, what="alias")
         with self._database.transaction() as tx:
             view = view_of(tx, tenant, name)
-            self._apply(
-                tx, view, pointers.plan_removal(view.aliases, alias, expected=expected), actor, reason
-            )
+            self._apply(tx, view, pointers.plan_removal(view.aliases, alias, expected=expected), actor, reason)
 
-    def promote(
-        self, tenant: str, reference: Reference | str, *, actor: str, reason: str | None = None
-    ) -> Version:
+    def promote(self, tenant: str, reference: Reference | str, *, actor: str, reason: str | None = None) -> Version:
         """Make a version the one a bare name means; the one it replaces is archived and is `@previous`.
 
         Nothing happens, and no event is written, when it is that already.
@@ -211,9 +201,7 @@ class Registry:
             view_of(tx, tenant, name)
             return events.read_events(tx, tenant, subject_of(name))
 
-    def _apply(
-        self, tx: Transaction, view: AdapterView, change: Change | None, actor: str, reason: str | None
-    ) -> None:
+    def _apply(self, tx: Transaction, view: AdapterView, change: Change | None, actor: str, reason: str | None) -> None:
         if change is None:
             return
         now = self._now()
@@ -221,12 +209,8 @@ class Registry:
             versions.set_stage(tx, stage.version, stage.after)
         for move in change.moves:
             before, after = (end.sequence if end else None for end in (move.before, move.after))
-            aliases.move(
-                tx, view.tenant, view.name, move.alias, before=before, after=after, at=now, actor=actor
-            )
-        events.append(
-            tx, view.tenant, actor, change.kind, subject_of(view.name), change.payload(reason), at=now
-        )
+            aliases.move(tx, view.tenant, view.name, move.alias, before=before, after=after, at=now, actor=actor)
+        events.append(tx, view.tenant, actor, change.kind, subject_of(view.name), change.payload(reason), at=now)
 
     def _now(self) -> str:
         return timestamp(self._clock())

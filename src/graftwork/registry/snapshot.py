@@ -110,9 +110,7 @@ def read_snapshot(database: Database, known: Snapshot = EMPTY) -> Snapshot:
             return known
         if known is EMPTY:
             return Snapshot(position, dict(_all_views(tx)))
-        changed = {
-            key: view for key in _changed(tx, known.position) if (view := _one_view(tx, *key)) is not None
-        }
+        changed = {key: view for key in _changed(tx, known.position) if (view := _one_view(tx, *key)) is not None}
         return Snapshot(position, dict(sorted({**known.adapters, **changed}.items())))
 
 

@@ -79,9 +79,7 @@ def frozen_json(value: Mapping[str, Any], *, what: str, max_bytes: int) -> Froze
         raise InvalidRequest(f"{what} must be a JSON object, not {type(value).__name__}.", field=what)
     text = canonical(dict(value), what=what)
     if len(text.encode()) > max_bytes:
-        raise InvalidRequest(
-            f"{what} is longer than {max_bytes} bytes; put it into a file of the bundle.", field=what
-        )
+        raise InvalidRequest(f"{what} is longer than {max_bytes} bytes; put it into a file of the bundle.", field=what)
     frozen = freeze(parse(text))
     assert isinstance(frozen, FrozenDict), "a mapping freezes to a mapping"
     return frozen
@@ -113,9 +111,7 @@ def versions_at(tx: Transaction, tenant: str, wanted: Iterable[tuple[str, int]])
 def counts(tx: Transaction, tenant: str, adapters: Iterable[str]) -> dict[str, tuple[int, int]]:
     """How many versions each of these adapters has, and the sequence number of its newest."""
     query = (
-        select(
-            versions.c.adapter, func.count().label("number"), func.max(versions.c.sequence).label("newest")
-        )
+        select(versions.c.adapter, func.count().label("number"), func.max(versions.c.sequence).label("newest"))
         .where(versions.c.tenant == tenant, versions.c.adapter.in_(list(adapters)))
         .group_by(versions.c.adapter)
     )

@@ -57,9 +57,7 @@ def load_store(kind: str) -> type:
         InvalidRequest: there is no such kind.
     """
     if kind not in STORES:
-        raise InvalidRequest(
-            f"There is no store {kind!r}; there are: {', '.join(sorted(STORES))}.", field="store"
-        )
+        raise InvalidRequest(f"There is no store {kind!r}; there are: {', '.join(sorted(STORES))}.", field="store")
     module, name = STORES[kind].split(":")
     found = getattr(import_module(module), name)
     assert isinstance(found, type), f"{STORES[kind]} is not a class"

@@ -1,0 +1,82 @@
+"""Engine: registry and engine in one process, without HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from graftwork import Engine
+from graftwork.errors import Conflict, InvalidRequest, Refused, UnknownModel
+from support.fixtures import Tiny
+from support.oracle import Oracle
+
+
+@pytest.fixture(scope="module")
+def engine(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    home = tmp_path_factory.mktemp("home")
+    changes = {**tiny.settings.model_dump(), "home": home, "cache_dir": tiny.settings.cache}
+    with Engine(**changes) as made:
+        made.push(tiny.adapter("a1"), "first")
+        made.push(tiny.adapter("a2"), "second:2.0.0")
+        yield made
+
+
+def test_answers_are_those_of_the_adapter_alone(engine: Engine, tiny: Tiny) -> None:
+    prompt = list(range(5, 25))
+    for adapter, folder in ((None, None), ("first", "a1"), ("second:2.0.0", "a2")):
+        answer = engine.generate(prompt, adapter=adapter, temperature=0, max_tokens=8, ignore_eos=True)
+        tokens, _ = Oracle(tiny.root / "base", tiny.root / folder if folder else None).greedy(prompt, 8)
+        assert answer.completion_tokens == 8
+        assert (
+            answer.text
+            == engine.generate([*prompt], adapter=adapter, temperature=0, max_tokens=8, ignore_eos=True).text
+        )
+        assert len(tokens) == 8
+
+
+def test_several_adapters_and_the_base_are_answered_together(engine: Engine) -> None:
+    asked = [("hello", "first"), ("hello", "second"), ("hello", None), ("hello", "first")]
+    answers = engine.generate_all(asked, temperature=0, max_tokens=12, ignore_eos=True)
+    assert [answer.model for answer in answers] == ["first:1.0.0", "second:2.0.0", "base", "first:1.0.0"]
+    assert answers[0].text == answers[3].text and len({answer.text for answer in answers}) == 3
+
+
+def test_stream_gives_the_same_text_and_can_be_left(engine: Engine) -> None:
+    options = {"temperature": 0, "max_tokens": 20, "ignore_eos": True}
+    assert (
+        "".join(engine.stream("hello", adapter="first", **options))
+        == engine.generate("hello", adapter="first", **options).text
+    )
+    with closing(engine.stream("hello", max_tokens=400, ignore_eos=True)) as pieces:
+        next(pieces)
+    assert engine.generate("hello", max_tokens=2).finish_reason in ("length", "stop")
+
+
+def test_pushing_the_same_bytes_again_is_the_same_version(engine: Engine, tiny: Tiny) -> None:
+    assert engine.push(tiny.adapter("a1"), "first").semver == "1.0.0"
+    with pytest.raises(Conflict):
+        engine.push(tiny.adapter("a2"), "first:1.0.0")
+
+
+def test_errors_are_the_callers_words(engine: Engine, tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel):
+        engine.generate("hello", adapter="nobody")
+    with pytest.raises(InvalidRequest):
+        engine.generate("hello", temperature=-1)
+    with pytest.raises(Refused, match=r"adapter_config\.json"):
+        (tmp_path / "readme.txt").write_text("no adapter")
+        engine.push(tmp_path, "empty")
+
+
+def test_a_version_of_another_base_is_refused_even_if_its_shapes_fit(engine: Engine, tiny: Tiny) -> None:
+    from graftwork.traffic.choice import Asked, choose, require_base
+
+    decision = choose(Asked("first"), tenant="local", base="base", versions=engine._snapshots.current())
+    assert decision.version is not None
+    other = replace(decision, version=replace(decision.version, base="other", base_digest="sha256:" + "1" * 64))
+    with pytest.raises(Refused, match="pushed for the base other"):
+        require_base(other, base="base", base_digest=tiny.outline.weights_digest)
