@@ -71,9 +71,7 @@ def test_an_event_is_part_of_its_transaction(filled: Database) -> None:
         assert head(tx) == 5
 
 
-@pytest.mark.parametrize(
-    "statement", ["UPDATE events SET actor = 'you'", "DELETE FROM events WHERE position = 5"]
-)
+@pytest.mark.parametrize("statement", ["UPDATE events SET actor = 'you'", "DELETE FROM events WHERE position = 5"])
 def test_the_database_refuses_to_change_the_log(filled: Database, statement: str) -> None:
     with pytest.raises(IntegrityError, match="append-only"), filled.transaction() as tx:
         tx.execute(text(statement))

@@ -100,12 +100,7 @@ def test_a_name_is_words_joined_by_single_joints(text: str) -> None:
 @given(st.text(max_size=20))
 def test_no_two_names_differ_only_in_case_or_unicode_form(text: str) -> None:
     if is_name(text):
-        assert (
-            text
-            == text.casefold()
-            == unicodedata.normalize("NFKC", text)
-            == unicodedata.normalize("NFD", text)
-        )
+        assert text == text.casefold() == unicodedata.normalize("NFKC", text) == unicodedata.normalize("NFD", text)
 
 
 @pytest.mark.parametrize("name", [None, 3, b"a", ["a"]])

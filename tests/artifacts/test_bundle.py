@@ -17,16 +17,12 @@ from graftwork.errors import GraftworkError, InvalidRequest, Refused
 
 DIGEST = "sha256:" + "0" * 64
 WORDS = st.text("abcd", min_size=1, max_size=3)
-FILES = st.dictionaries(
-    WORDS, st.tuples(st.integers(0, 10**12), st.binary(max_size=2)), min_size=1, max_size=6
-)
+FILES = st.dictionaries(WORDS, st.tuples(st.integers(0, 10**12), st.binary(max_size=2)), min_size=1, max_size=6)
 
 
 def manifest_of(files: dict[str, tuple[int, bytes]]) -> Manifest:
     return Manifest(
-        tuple(
-            BundleFile(p, size, "sha256:" + hashlib.sha256(d).hexdigest()) for p, (size, d) in files.items()
-        )
+        tuple(BundleFile(p, size, "sha256:" + hashlib.sha256(d).hexdigest()) for p, (size, d) in files.items())
     )
 
 
@@ -55,9 +51,7 @@ def test_other_content_is_another_digest(
 
 def test_the_digest_is_that_of_the_canonical_json() -> None:
     manifest = Manifest((BundleFile("b", 2, DIGEST), BundleFile("a", 1, DIGEST)))
-    first, second = (
-        f'{{"digest":"{DIGEST}","path":"{path}","size":{size}}}' for path, size in (("a", 1), ("b", 2))
-    )
+    first, second = (f'{{"digest":"{DIGEST}","path":"{path}","size":{size}}}' for path, size in (("a", 1), ("b", 2)))
     text = f'{{"files":[{first},{second}]}}'
     assert manifest.digest() == "sha256:" + hashlib.sha256(text.encode()).hexdigest()
     assert manifest.bytes == 3

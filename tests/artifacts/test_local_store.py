@@ -63,9 +63,7 @@ def test_what_a_killed_writer_left_is_not_a_blob(store: LocalStore, root: Path) 
     assert store.has("local", DIGEST) is None
 
 
-def test_the_bytes_are_on_the_disk_before_the_name_is(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bytes_are_on_the_disk_before_the_name_is(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[str] = []
 
     def noted(step: str, real: Callable[..., Any]) -> Callable[..., Any]:

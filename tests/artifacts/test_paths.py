@@ -54,10 +54,7 @@ def test_a_path_is_text(path: object) -> None:
         check_path(path)
 
 
-@given(
-    st.text(max_size=30)
-    | st.lists(st.sampled_from(["..", ".", "a", "", "%2e", "\\"]), max_size=5).map("/".join)
-)
+@given(st.text(max_size=30) | st.lists(st.sampled_from(["..", ".", "a", "", "%2e", "\\"]), max_size=5).map("/".join))
 def test_an_allowed_path_stays_below_its_folder(text: str) -> None:
     try:
         path = check_path(text)

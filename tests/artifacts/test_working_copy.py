@@ -52,9 +52,7 @@ def files_below(root: Path) -> list[Path]:
     return [path for path in root.rglob("*") if path.is_file()]
 
 
-def test_the_folder_has_exactly_the_manifests_files(
-    copies: WorkingCopies, manifest: Manifest, root: Path
-) -> None:
+def test_the_folder_has_exactly_the_manifests_files(copies: WorkingCopies, manifest: Manifest, root: Path) -> None:
     folder = copies.materialise("local", manifest)
     assert folder == root / "local" / manifest.digest().removeprefix("sha256:")
     assert content(folder) == FILES
@@ -119,9 +117,7 @@ def test_a_damaged_blob_leaves_nothing_behind_and_loads_once_repaired(
     assert content(copies.materialise("local", manifest)) == FILES
 
 
-def test_a_copy_that_is_interrupted_leaves_nothing_behind(
-    root: Path, manifest: Manifest, store: MemoryStore
-) -> None:
+def test_a_copy_that_is_interrupted_leaves_nothing_behind(root: Path, manifest: Manifest, store: MemoryStore) -> None:
     class Interrupted(MemoryStore):
         def open(self, tenant: str, digest: str) -> Iterator[bytes]:
             yield b"half"
@@ -157,14 +153,9 @@ def test_another_tenants_copy_is_out_of_reach(copies: WorkingCopies, manifest: M
         copies.materialise("../local", manifest)
 
 
-def test_many_threads_that_want_one_copy_all_get_it(
-    copies: WorkingCopies, manifest: Manifest, root: Path
-) -> None:
+def test_many_threads_that_want_one_copy_all_get_it(copies: WorkingCopies, manifest: Manifest, root: Path) -> None:
     folders: list[Path] = []
-    threads = [
-        threading.Thread(target=lambda: folders.append(copies.materialise("local", manifest)))
-        for _ in range(8)
-    ]
+    threads = [threading.Thread(target=lambda: folders.append(copies.materialise("local", manifest))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -174,9 +165,7 @@ def test_many_threads_that_want_one_copy_all_get_it(
     assert len(files_below(root)) == len(FILES)
 
 
-def test_a_root_that_cannot_be_written_is_named(
-    tmp_path: Path, manifest: Manifest, store: MemoryStore
-) -> None:
+def test_a_root_that_cannot_be_written_is_named(tmp_path: Path, manifest: Manifest, store: MemoryStore) -> None:
     (tmp_path / "bundles").write_text("a file where the folder should be")
     with pytest.raises(Unavailable, match="bundles"):
         WorkingCopies(tmp_path / "bundles", store).materialise("local", manifest)

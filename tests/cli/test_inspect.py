@@ -22,9 +22,7 @@ def test_a_good_adapter_is_accounted_tensor_by_tensor(cli: Cli, outline: Outline
     assert "lora_A" in table.out and "servable" in table.out
 
 
-def test_a_bad_adapter_exits_1_with_its_problems_and_its_account(
-    cli: Cli, outline: Outline, tmp_path: Path
-) -> None:
+def test_a_bad_adapter_exits_1_with_its_problems_and_its_account(cli: Cli, outline: Outline, tmp_path: Path) -> None:
     folder = write_lora(tmp_path / "a", outline)
     (folder / "adapter_config.json").write_text("{")
     ran = cli("inspect", str(folder), "--output", "json")

@@ -98,9 +98,7 @@ def test_an_empty_registry_says_what_to_do(cli: Cli) -> None:
         (["push"], 2, "Missing"),
     ],
 )
-def test_errors_are_one_message_and_an_exit_code(
-    cli: Cli, arguments: list[str], code: int, word: str
-) -> None:
+def test_errors_are_one_message_and_an_exit_code(cli: Cli, arguments: list[str], code: int, word: str) -> None:
     ran = cli(*arguments)
     assert (ran.code, ran.out) == (code, "")
     assert word in ran.err

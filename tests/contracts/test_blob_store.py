@@ -58,9 +58,7 @@ def test_a_blob_of_no_bytes_is_a_blob(store: BlobStore) -> None:
     assert b"".join(store.open("local", OF_NOTHING)) == b""
 
 
-@hypothesis_settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@hypothesis_settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chunks=st.lists(st.binary(max_size=40), max_size=6))
 def test_any_bytes_in_any_chunks_read_back(store: BlobStore, chunks: list[bytes]) -> None:
     data = b"".join(chunks)

@@ -24,9 +24,7 @@ def test_opening_makes_the_file_and_its_folder(url: str, tmp_path: Path) -> None
         assert (tmp_path / "home" / "graftwork.db").is_file()
 
 
-@pytest.mark.parametrize(
-    "url", ["sqlite://", "sqlite:///:memory:", "postgresql://host/db", "nonsense", "mysql://x"]
-)
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://host/db", "nonsense", "mysql://x"])
 def test_what_is_not_a_sqlite_file_is_refused_by_name(url: str) -> None:
     with pytest.raises(InvalidRequest, match="sqlite:///path"):
         Database(url)

@@ -66,7 +66,5 @@ def test_opening_an_up_to_date_database_imports_neither_alembic_nor_torch(url: s
         "unwanted = {'alembic', 'torch', 'numpy', 'pydantic', 'sqlalchemy.dialects.postgresql'}\n"
         "print(sorted(unwanted & set(sys.modules)))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -55,9 +55,7 @@ def test_models_are_listed(api: openai.OpenAI) -> None:
 
 
 def test_completions_by_text_by_ids_and_by_several(api: openai.OpenAI) -> None:
-    made = api.completions.create(
-        model="alpha", prompt=["abc", "xyz"], max_tokens=5, temperature=0, logprobs=2
-    )
+    made = api.completions.create(model="alpha", prompt=["abc", "xyz"], max_tokens=5, temperature=0, logprobs=2)
     assert [choice.index for choice in made.choices] == [0, 1]
     first = made.choices[0]
     assert first.logprobs is not None and first.logprobs.token_logprobs is not None
@@ -103,9 +101,7 @@ def test_max_tokens_beyond_the_context_is_refused_or_cut(api: openai.OpenAI) -> 
         assert "10000" in error.message
 
 
-@pytest.mark.parametrize(
-    "body", [b"{", b"[]", b'{"model": "alpha"}', b'{"model": "alpha", "messages": 3}', b"\xff"]
-)
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"model": "alpha"}', b'{"model": "alpha", "messages": 3}', b"\xff"])
 def test_bad_bodies_do_not_disturb_the_others(running: Running, api: openai.OpenAI, body: bytes) -> None:
     assert httpx.post(f"{running.url}/v1/chat/completions", content=body).status_code == 400
     assert chat(api, "alpha").model == "alpha:1.0.0"
@@ -142,9 +138,7 @@ def test_a_socket_that_is_cut_frees_its_row(running: Running, stream: bool) -> N
     wait_until_idle(running)
 
 
-def test_what_another_process_pushes_is_served_at_once(
-    running: Running, api: openai.OpenAI, tmp_path: Path
-) -> None:
+def test_what_another_process_pushes_is_served_at_once(running: Running, api: openai.OpenAI, tmp_path: Path) -> None:
     folder = write_lora(tmp_path / "late", running.outline, seed=9)
     command = [sys.executable, "-m", "graftwork.cli", "push", str(folder), "late", "--output", "json"]
     pushed = subprocess.run(command, env=running.environment(), capture_output=True, text=True, check=True)

@@ -46,9 +46,7 @@ def test_the_demo_asks_base_and_adapters_at_once(running: Running, tmp_path: Pat
 
 
 def test_ask_streams_the_answer_and_says_who_gave_it(running: Running) -> None:
-    done = graftwork(
-        running.environment(), "ask", "gamma", "Hello there", "--max-tokens", "8", "--url", running.url
-    )
+    done = graftwork(running.environment(), "ask", "gamma", "Hello there", "--max-tokens", "8", "--url", running.url)
     assert done.returncode == 0, done.stderr
     assert "gamma:2.0.0" in done.stderr
     whole = running.client.chat("Hello there", model="gamma", max_tokens=8, temperature=0)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -14,6 +15,7 @@ from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.adapters.serving_form import LowRankSlice, ServingForm
 from graftwork.engine.adapter_cache import AdapterCache, CalledOff
 from graftwork.errors import Refused, Unavailable
+from support.scale import times
 
 SITES = (LinearSite("x", 48, 32, False), LinearSite("y", 32, 64, False))
 OUTLINE = Outline("b", "X", "sha256:0", "float32", 8, 4, 1, 1, 1, 2, 512, SITES, (), (), "b")
@@ -166,3 +168,4 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestAdapterCache = CacheMachine.TestCase
+TestAdapterCache.settings = settings(max_examples=times(30, 1000), stateful_step_count=30, deadline=None)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from graftwork.engine.page_pool import PagePool
+from support.scale import times
 
 PAGES = 7
 
@@ -43,6 +45,7 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPagePool = PoolMachine.TestCase
+TestPagePool.settings = settings(max_examples=times(50, 2000), deadline=None)
 
 
 def test_freeing_a_page_twice_is_caught() -> None:

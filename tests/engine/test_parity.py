@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from graftwork.settings import Settings
 from support.engines import Answer, ask, ask_all, prompt_of, request, running
 from support.fixtures import Tiny
 from support.oracle import Oracle
+from support.parity import assert_bfloat16_parity, assert_float32_parity
 
 #: Largest difference of a chosen token's log-probability on a tiny base in float32.
 FP32 = 1e-4
@@ -28,9 +28,7 @@ def oracle(root: Path, adapter: str | None, dtype: torch.dtype = torch.float32) 
 
 
 def assert_parity(tiny: Tiny, prompt: Sequence[int], adapter: str | None, got: Answer) -> None:
-    tokens, logprobs = oracle(tiny.root, adapter).greedy(list(prompt), len(got.tokens))
-    assert got.tokens == tokens, f"{adapter}: {got.tokens} instead of {tokens}"
-    assert max(abs(a - b) for a, b in zip(got.chosen, logprobs, strict=True)) <= FP32
+    assert_float32_parity(oracle(tiny.root, adapter), prompt, got, FP32)
 
 
 def test_adapters_change_the_answer(tiny: Tiny) -> None:
@@ -100,23 +98,7 @@ async def test_preempted_rows_go_on_as_if_nothing_had_happened(tiny: Tiny) -> No
 
 
 async def test_bfloat16_is_as_close_to_the_truth_as_pefts_own_run(tiny: Tiny) -> None:
-    """Teacher-forced on the float32 oracle's tokens, as DESIGN defines parity in bfloat16."""
+    rows = [(prompt_of(5 + index, 30), adapter) for index, adapter in enumerate(ADAPTERS * 2)]
+    oracles = {name: (oracle(tiny.root, name), oracle(tiny.root, name, torch.bfloat16)) for name in ADAPTERS}
     async with running(tiny, dtype="bfloat16") as engine:
-        for adapter in ADAPTERS:
-            prompt = list(prompt_of(5, 30))
-            tokens, _ = oracle(tiny.root, adapter).greedy(prompt, 12)
-            truth = oracle(tiny.root, adapter).logprobs(prompt + tokens)
-            theirs = oracle(tiny.root, adapter, torch.bfloat16).logprobs(prompt + tokens)
-            limit = 1.5 * float((theirs - truth)[len(prompt) - 1 : -1].abs().max()) + 0.02
-            for count in range(12):
-                row = truth[len(prompt) - 1 + count]
-                got = await ask(engine, request(tuple(prompt + tokens[:count]), adapter, max_tokens=1, logprobs=20))
-                for top in got.logprobs[0].top:
-                    assert abs(top.logprob - float(row[top.token_id])) <= limit
-                best = row.topk(2).values
-                if float(best[0] - best[1]) > 2 * limit:
-                    assert got.tokens == [tokens[count]]
-
-
-def test_settings_of_the_fixture_are_float32(tiny: Tiny) -> None:
-    assert Settings.model_validate(tiny.settings).dtype == "float32"
+        await assert_bfloat16_parity(engine, rows, oracles, count=12)

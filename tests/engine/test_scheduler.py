@@ -14,6 +14,7 @@ from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
+from support.scale import times
 
 OUTLINE = Outline("b", "X", "sha256:0", "float32", 8, 4, 1, 1, 1, 2, 4096, (), (), (), "b")
 PAGE_BYTES = 2 * 1 * 2 * 64 * 4
@@ -74,7 +75,7 @@ def test_the_newest_row_gives_way_and_comes_back() -> None:
     assert names[0] == {"old", "new"}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=times(60, 2000), deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(1, 200), st.integers(1, 120), st.integers(0, 12)), min_size=1, max_size=12),
     pages=st.integers(5, 20),

@@ -42,9 +42,7 @@ def test_unknown_fields_are_ignored() -> None:
 
 
 def test_null_is_absent() -> None:
-    body = read(
-        temperature=None, n=None, tools=None, stop=None, stream=None, adapter_id=None, session_id=None
-    )
+    body = read(temperature=None, n=None, tools=None, stop=None, stream=None, adapter_id=None, session_id=None)
     assert body.temperature is None and body.stop == []
 
 
@@ -133,9 +131,7 @@ def test_values_that_ask_for_nothing_are_fine(not_yet: dict[str, tuple[Any, ...]
     read(**{field: harmless[0] for field, harmless in not_yet.items() if harmless and field in NOT_YET_CHAT})
 
 
-@pytest.mark.parametrize(
-    "raw", [b"", b"{", b"[]", b"null", b"3", b"\xff\xfe", b'{"messages": NaN}', b"[" * 5000]
-)
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"null", b"3", b"\xff\xfe", b'{"messages": NaN}', b"[" * 5000])
 def test_what_is_not_a_json_object_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidRequest):
         ChatRequest.read(raw)

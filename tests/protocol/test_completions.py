@@ -28,9 +28,7 @@ def test_all_four_shapes_of_a_prompt(prompt: Any, prompts: tuple[OnePrompt, ...]
     assert read(prompt=prompt).prompts == prompts
 
 
-@pytest.mark.parametrize(
-    "prompt", [[], [[]], [1, "a"], ["a", [1]], [True], [-1], [2**31], [1.5], {}, None, 3]
-)
+@pytest.mark.parametrize("prompt", [[], [[]], [1, "a"], ["a", [1]], [True], [-1], [2**31], [1.5], {}, None, 3])
 def test_other_shapes_are_refused(prompt: Any) -> None:
     with pytest.raises(InvalidRequest) as raised:
         read(prompt=prompt)

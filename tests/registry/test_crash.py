@@ -76,9 +76,7 @@ def push(desk: Desk, home: Path, where: str = "", count: int = 0) -> int:
 
 
 @pytest.mark.parametrize(("where", "count"), STEPS)
-def test_a_killed_push_is_invisible_and_the_next_one_works(
-    desk: Desk, tmp_path: Path, where: str, count: int
-) -> None:
+def test_a_killed_push_is_invisible_and_the_next_one_works(desk: Desk, tmp_path: Path, where: str, count: int) -> None:
     reader = SnapshotReader(desk.database)
     assert push(desk, tmp_path, where, count) == 9
     assert reader.current().names("local") == ()
@@ -87,8 +85,6 @@ def test_a_killed_push_is_invisible_and_the_next_one_works(
     assert push(desk, tmp_path) == 0
     (version,) = reader.current().versions("local", "tone")
     store = LocalStore(tmp_path / "artifacts")
-    assert all(
-        len(b"".join(store.open("local", file.digest))) == file.size for file in version.manifest.files
-    )
+    assert all(len(b"".join(store.open("local", file.digest))) == file.size for file in version.manifest.files)
     with desk.database.reading() as tx:
         assert verify_chain(tx) == 2

@@ -41,9 +41,7 @@ def test_every_form_of_reference_finds_its_version(three: Desk) -> None:
         assert semver(three, reference) == "1.0.1", reference
 
 
-@pytest.mark.parametrize(
-    "reference", ["nope", "tone:9.9.9", "tone@nope", "tone@sha256:" + "0" * 12, "models:/tone/4"]
-)
+@pytest.mark.parametrize("reference", ["nope", "tone:9.9.9", "tone@nope", "tone@sha256:" + "0" * 12, "models:/tone/4"])
 def test_what_is_not_there_is_not_found_by_name(three: Desk, reference: str) -> None:
     with pytest.raises(NotFound, match=r"tone|nope"):
         three.registry.show("local", reference)
@@ -137,9 +135,7 @@ def test_an_alias_moves_only_from_where_it_was_expected(three: Desk) -> None:
 
 def test_an_alias_that_is_not_there_is_not_where_you_expected(three: Desk) -> None:
     with pytest.raises(PreconditionFailed, match="not set"):
-        three.registry.set_alias(
-            "local", "tone", "champion", "tone", expected=three.manifest(1).digest(), actor="me"
-        )
+        three.registry.set_alias("local", "tone", "champion", "tone", expected=three.manifest(1).digest(), actor="me")
 
 
 def test_setting_an_alias_where_it_is_writes_no_event(three: Desk) -> None:

@@ -24,9 +24,7 @@ HEX = "0123456789abcdef" * 4
 NAMES = st.from_regex(r"[a-z0-9]{1,5}((\.|_|__|-{1,3})[a-z0-9]{1,4}){0,3}", fullmatch=True).filter(is_name)
 SELECTORS: st.SearchStrategy[Selector] = st.one_of(
     st.just(Newest()),
-    st.builds(
-        "{}.{}.{}{}".format, *[st.integers(0, 99)] * 3, st.sampled_from(["", "-rc.1", "+b", "-0a"])
-    ).map(Semver),
+    st.builds("{}.{}.{}{}".format, *[st.integers(0, 99)] * 3, st.sampled_from(["", "-rc.1", "+b", "-0a"])).map(Semver),
     NAMES.map(Alias),
     st.text("0123456789abcdef", min_size=12, max_size=64).map(lambda text: Digest(f"sha256:{text}")),
     st.integers(1, 10**17).map(Sequence),

@@ -12,9 +12,7 @@ from graftwork.registry.semantic_version import next_semver, parse_semver
 
 NUMBERS = st.integers(0, 99)
 RELEASES = st.builds("{}.{}.{}".format, NUMBERS, NUMBERS, NUMBERS)
-VERSIONS = st.builds(
-    "{}{}".format, RELEASES, st.sampled_from(["", "", "-rc.1", "-alpha", "+build.7", "-rc.2+b"])
-)
+VERSIONS = st.builds("{}{}".format, RELEASES, st.sampled_from(["", "", "-rc.1", "-alpha", "+build.7", "-rc.2+b"]))
 
 
 @pytest.mark.parametrize(

@@ -89,9 +89,7 @@ def test_every_form_of_reference_resolves(desk: Desk, reader: SnapshotReader) ->
     assert reader.current().with_digest("local", digest).manifest == desk.manifest(1)
 
 
-def test_a_bare_name_that_was_never_promoted_says_so_by_its_aliases(
-    desk: Desk, reader: SnapshotReader
-) -> None:
+def test_a_bare_name_that_was_never_promoted_says_so_by_its_aliases(desk: Desk, reader: SnapshotReader) -> None:
     desk.push(1)
     assert "production" not in reader.current().resolve("local", parse_reference("tone")).aliases
     desk.promote("tone")

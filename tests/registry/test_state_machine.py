@@ -107,9 +107,7 @@ class PointerMachine(RuleBasedStateMachine):
             model.aliases[alias] = sequence
             return
         with pytest.raises(PreconditionFailed):
-            self.desk.registry.set_alias(
-                "local", name, alias, target, expected="sha256:" + "0" * 64, actor="me"
-            )
+            self.desk.registry.set_alias("local", name, alias, target, expected="sha256:" + "0" * 64, actor="me")
 
     @precondition(lambda self: all(model.count for model in self.models.values()))
     @rule(name=NAMES, alias=ALIASES)
@@ -134,9 +132,7 @@ class PointerMachine(RuleBasedStateMachine):
             assert [version.sequence for version in versions] == list(range(model.count, 0, -1))
             held = {alias: version.sequence for version in versions for alias in version.aliases}
             assert held == model.pointers()
-            assert [version.stage for version in versions] == [
-                model.stage(version.sequence) for version in versions
-            ]
+            assert [version.stage for version in versions] == [model.stage(version.sequence) for version in versions]
             bare = self.desk.registry.show("local", name).sequence
             assert bare == (model.trail[-1] if model.trail else model.count)
 
@@ -145,9 +141,7 @@ class PointerMachine(RuleBasedStateMachine):
         snapshot = self.reader.current()
         assert snapshot == read_snapshot(self.desk.database)
         for name in snapshot.names("local"):
-            assert list(snapshot.versions("local", name)[::-1]) == self.desk.registry.list_versions(
-                "local", name
-            )
+            assert list(snapshot.versions("local", name)[::-1]) == self.desk.registry.list_versions("local", name)
             bare = snapshot.resolve("local", Reference(None, name, Newest()))
             assert bare == self.desk.registry.show("local", name)
 

