@@ -24,7 +24,7 @@ demo: $(READY)  ## serve the base and five adapters, ask them all at once, and s
 	$(BIN)/graftwork demo
 
 serve: $(READY)  ## run the server until Ctrl-C; GRAFTWORK_HOME and GRAFTWORK_PORT say where
-	GRAFTWORK_HOME=$${GRAFTWORK_HOME:-$(CURDIR)/.graftwork/home} $(BIN)/graftwork serve
+	$(BIN)/graftwork serve
 
 test: $(READY)  ## the whole suite
 	$(BIN)/python -m pytest

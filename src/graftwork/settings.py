@@ -49,7 +49,11 @@ class Settings(BaseSettings):
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="Number format of the base and the adapters while serving."
     )
-    threads: int = Field(default=0, ge=0, description="Compute threads; 0 takes one per physical core.")
+    threads: int = Field(
+        default=0,
+        ge=0,
+        description="Compute threads; 0 takes what torch finds: one per physical core, or OMP_NUM_THREADS.",
+    )
     max_model_len: int | None = Field(
         default=None,
         ge=16,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from docs.running import Place, place_in
 from graftwork.cli.demo_server import running_server
 from graftwork.client import Client
+from support.fixtures import SHARED_CACHE
 
 READY_TIMEOUT_S = 120
 
@@ -19,8 +19,7 @@ READY_TIMEOUT_S = 120
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where prepared bases are kept: the one that `make` uses, so that the base is unpacked once."""
-    kept = os.environ.get("GRAFTWORK_CACHE_DIR")
-    return Path(kept) if kept else tmp_path_factory.mktemp("cache")
+    return Path(SHARED_CACHE) if SHARED_CACHE else tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="session")

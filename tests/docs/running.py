@@ -13,6 +13,7 @@ from pathlib import Path
 from docs.pages import ROOT, Block, blocks_of
 
 DOCUMENTED_URL = "http://127.0.0.1:8080"
+DOCUMENTED_HOME = "~/.local/share/graftwork"
 TIMEOUT_S = 120
 _VARYING = (
     (re.compile(r"sha256:[0-9a-f…]+"), "sha256:…"),
@@ -30,6 +31,14 @@ class Place:
     folder: Path
     environment: Mapping[str, str]
 
+    def as_documented(self, printed: str) -> str:
+        """What was printed, with the address and the folders that a reader would have."""
+        home, cache = self.environment["GRAFTWORK_HOME"], self.environment["GRAFTWORK_CACHE_DIR"]
+        said = ((self.url, DOCUMENTED_URL), (cache, f"{DOCUMENTED_HOME}/cache"), (home, DOCUMENTED_HOME))
+        for ours, theirs in said:
+            printed = printed.replace(ours, theirs)
+        return printed
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -46,6 +55,7 @@ def place_in(folder: Path, url: str, *, home: Path, cache: Path) -> Place:
     (folder / "examples").symlink_to(ROOT / "examples")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GRAFTWORK_")}
     environment |= {"GRAFTWORK_HOME": str(home), "GRAFTWORK_CACHE_DIR": str(cache)}
+    environment.setdefault("OMP_WAIT_POLICY", "passive")  # a server and an engine share the cores
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     return Place(url, folder, environment)
 
@@ -59,7 +69,7 @@ def run_page(page: str, place: Place) -> Iterator[Ran]:
             continue
         done = _run(block, exports, place)
         promised = after.text if after is not None and (after.language, after.flags) == ("text", ("output",)) else None
-        yield Ran(block, done.returncode, done.stdout.replace(place.url, DOCUMENTED_URL), promised)
+        yield Ran(block, done.returncode, place.as_documented(done.stdout), promised)
         exports += "".join(line + "\n" for line in block.text.splitlines() if line.startswith("export "))
 
 

@@ -36,6 +36,16 @@ def test_generated_pages_are_what_the_code_says(page: str) -> None:
     assert text_of(f"docs/reference/{page}") == made.NOTE + made.PAGES[page](), "run: python docs/generate.py"
 
 
+def test_every_flag_of_serve_is_a_setting() -> None:
+    from typer.main import get_command
+
+    from graftwork.cli.main import app
+
+    serve = get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    flags = {parameter.name for parameter in serve.params} - {"output", "help"}
+    assert flags <= set(Settings.model_fields)
+
+
 def test_every_number_of_the_engine_has_its_meaning() -> None:
     made = generator()
     assert set(made.ENGINE_NUMBERS) == made.stats_fields()
@@ -158,6 +168,13 @@ def test_shell_blocks_name_commands_and_options_that_exist(page: str) -> None:
                 assert f"{option} " in reference or f"{option}`" in reference or f"{option}," in reference, (
                     f"{block}: {option}"
                 )
+
+
+def test_python_that_is_not_run_is_part_of_what_is() -> None:
+    blocks = [block for page in PAGES for block in blocks_of(page) if block.language == "python"]
+    proven = {line for block in blocks if block.runs for line in block.text.splitlines()}
+    for block in blocks:
+        assert [line for line in block.text.splitlines() if line not in proven] == [], str(block)
 
 
 def test_an_ellipsis_stands_for_any_lines() -> None:

@@ -62,7 +62,7 @@ async def test_bfloat16_together(smollm2: Tiny) -> None:
         for _, adapter in rows
     }
     async with running(smollm2, dtype="bfloat16") as engine:
-        await assert_bfloat16_parity(engine, rows, oracles, count=8)
+        await assert_bfloat16_parity(engine, rows, oracles, count=24)
         assert await engine.weights_digest() == engine.loaded_digest == smollm2.outline.weights_digest
 
 

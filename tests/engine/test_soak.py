@@ -6,6 +6,7 @@ import asyncio
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from support.engines import FolderSource, ask, ask_all, prompt_of, request, running
 from support.fixtures import Tiny
@@ -14,7 +15,7 @@ from support.scale import times
 
 ADAPTERS = ("a1", "a2", "a3")
 #: Pages are sized for the largest rank: with this one, two adapters fit this memory.
-TWO_ADAPTERS = {"adapter_cache_bytes": 1 << 20, "max_rank": 1024}
+TWO_ADAPTERS: dict[str, Any] = {"adapter_cache_bytes": 1 << 20, "max_rank": 1024}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The oracle: PEFT running one adapter alone on the same base, by whole forward passes."""
+"""The oracle: PEFT running one adapter alone on the same base, with transformers' own cache and attention."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, DynamicCache
 
 
 class Oracle:
@@ -25,12 +25,26 @@ class Oracle:
         logits: Tensor = self._model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
         return logits.float().log_softmax(-1)
 
+    @torch.inference_mode()
+    def spread(self, tokens: list[int]) -> list[Tensor]:
+        """`logprobs` by each of transformers' own attentions: in bfloat16 two right runs of one model differ."""
+        plain = self._model.get_base_model() if hasattr(self._model, "get_base_model") else self._model
+        found = []
+        for implementation in ("eager", "sdpa"):
+            plain.set_attn_implementation(implementation)
+            found.append(self.logprobs(tokens))
+        return found
+
+    @torch.inference_mode()
     def greedy(self, prompt: list[int], count: int) -> tuple[list[int], list[float]]:
         """The likeliest continuation and the log-probability of each of its tokens."""
         tokens, chosen = list(prompt), []
+        new, past = tokens, DynamicCache()
         for _ in range(count):
-            last = self.logprobs(tokens)[-1]
+            output = self._model(input_ids=torch.tensor([new]), cache=past, use_cache=True)
+            last = output.logits[0, -1].float().log_softmax(-1)
             token = int(last.argmax())
             chosen.append(float(last[token]))
             tokens.append(token)
+            new = [token]
         return tokens[len(prompt) :], chosen

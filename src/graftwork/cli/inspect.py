@@ -13,6 +13,9 @@ from graftwork.cli.context import context_of
 from graftwork.cli.output import print_facts, print_table, size, write
 from graftwork.cli.verb import add_verb
 
+#: Tensors of a refused adapter that the table shows; the reasons below it matter more.
+_SHOWN = 8
+
 
 def add_to(app: typer.Typer) -> None:
     add_verb(app, inspect, local=True)
@@ -50,7 +53,10 @@ def _print_account(account: dict[str, Any]) -> None:
         "scale": lambda row: None if row["scale"] is None else f"{row['scale']:.4g}",
         "why": lambda row: row["reason"],
     }
-    print_table(account["tensors"], columns, empty="No tensors.")
+    shown = account["tensors"] if account["ok"] else [row for row in account["tensors"] if not row["used"]][:_SHOWN]
+    print_table(shown, columns, empty="No tensors.")
+    if len(shown) < len(account["tensors"]):
+        print(f"{len(shown)} of {len(account['tensors'])} tensors are shown; --output json lists them all.")
     print_facts(
         {
             "servable": "yes" if account["ok"] else "NO",

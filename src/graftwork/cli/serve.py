@@ -25,7 +25,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on; loopback unless you say so.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
     home: Annotated[Path | None, typer.Option(help="Folder of database, artifacts and cache.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.")] = None,
+    base_name: Annotated[str | None, typer.Option(help="Name the base answers to.")] = None,
     dtype: Annotated[str | None, typer.Option(help="auto, float32 or bfloat16.")] = None,
     threads: Annotated[int | None, typer.Option(help="Compute threads; 0: one per physical core.")] = None,
     pin: Annotated[
@@ -43,7 +43,7 @@ def serve(
         host=host,
         port=port,
         home=home,
-        device=device,
+        base_name=base_name,
         dtype=dtype,
         threads=threads,
         pin=tuple(pin) if pin else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -50,6 +51,7 @@ def _upgrade(tx: Connection, found: str | None) -> None:
     from alembic import command
     from alembic.script import ScriptDirectory
 
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # its plugins and contexts are nobody's news
     config = alembic_config(tx)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if found is not None and found not in known:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import torch
 
 from graftwork.engine.adapter_loader import AdapterSource
@@ -22,7 +20,7 @@ def create_engine(settings: Settings, base: PreparedBase, source: AdapterSource)
         Refused, Damaged: when the base cannot be served.
     """
     kernels = kernels_for("cpu")
-    kernels.set_threads(settings.threads or os.cpu_count() or 1)
+    kernels.set_threads(settings.threads or torch.get_num_threads())
     context = min(settings.max_model_len or base.outline.max_context, base.outline.max_context)
     dtype = serving_dtype(settings, base)
     model = load_model(base, kernels, dtype, context)

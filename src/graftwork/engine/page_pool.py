@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 
@@ -14,7 +15,8 @@ class PagePool:
     def __init__(self, num_pages: int, page_elements: int, dtype: torch.dtype) -> None:
         self.num_pages = num_pages
         self.page_elements = page_elements
-        self.buffer = torch.zeros(num_pages * page_elements, dtype=dtype)
+        # numpy asks the system for zeroed memory and does not touch it; torch.zeros would write all of it now.
+        self.buffer = torch.from_numpy(np.zeros(num_pages * page_elements * dtype.itemsize, np.uint8)).view(dtype)
         self._free = list(range(num_pages - 1, -1, -1))  # a stack: the page freed last is the warmest
         self._is_free = bytearray(b"\1" * num_pages)
 

@@ -149,7 +149,7 @@ def _load(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     except Exception as error:  # transformers and tokenizers raise anything, bare Exception included
         raise Refused(f"The tokenizer in {folder} cannot be read: {error}") from error
     if getattr(tokenizer, "backend_tokenizer", None) is None:

@@ -46,7 +46,7 @@ def _read(base: PreparedBase, dtype: torch.dtype) -> PreTrainedModel:
     try:
         module, info = AutoModelForCausalLM.from_pretrained(
             base.folder, config=config, dtype=dtype, attn_implementation="eager", output_loading_info=True,
-            use_safetensors=True, local_files_only=True,
+            use_safetensors=True, trust_remote_code=False, local_files_only=True,
         )  # fmt: skip
     except (OSError, ValueError, RuntimeError) as error:
         raise Refused(f"The weights in {base.folder} cannot be loaded: {error}") from error

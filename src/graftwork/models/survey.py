@@ -60,7 +60,7 @@ def read_config(folder: Path) -> Any:
         Refused: with the reason.
     """
     try:
-        config = AutoConfig.from_pretrained(folder)
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Refused(f"{folder}/config.json cannot be read: {str(error).strip().splitlines()[0]}") from error
     if reason := _unfit(config):
@@ -99,7 +99,7 @@ def skeleton(config: Any) -> PreTrainedModel:
         Refused: when its class keeps its attention to itself.
     """
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
+        model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
     if not model.is_backend_compatible():
         raise Refused(f"{type(model).__name__} does not let its attention be replaced, so it cannot be batched here.")
     return model

@@ -110,6 +110,8 @@ class TransformersModel:
             parent, _, name = path.rpartition(".")
             site = SiteLinear(linear, sites.get(path), self._kernels, self._holder)
             setattr(self._module.get_submodule(parent), name, site)  # frees the plain weight of this layer
+        for parameter in self._module.parameters():
+            parameter.data = parameter.data.clone()  # what is left may be a view of a mapped file: let go of it
 
 
 def _live_tensors(module: PreTrainedModel) -> Iterator[tuple[str, str, tuple[int, ...], memoryview]]:
