@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.adapters.serving_form import LowRankSlice, ServingForm
-from graftwork.engine.adapter_cache import AdapterCache, CalledOff
+from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.errors import Refused, Unavailable
 from support.scale import times
 
@@ -99,7 +99,7 @@ def test_no_room_until_the_deadline_is_unavailable_and_changes_nothing() -> None
     insert(cache, "a", form(4))
     with pytest.raises(Unavailable, match="adapter_cache_bytes"):
         insert(cache, "b", form(4))
-    with pytest.raises(CalledOff):
+    with pytest.raises(Unavailable, match="Nobody waits"):
         cache.insert("b", form(4), time.monotonic() + 10, lambda: False)
     assert cache.resident == {"a": 1}
     cache.check()

@@ -26,10 +26,6 @@ _MIN_PAGE_ELEMENTS = 1 << 16
 _LOOK_S = 0.05
 
 
-class CalledOff(Unavailable):
-    """Nobody waits for this adapter any more."""
-
-
 @dataclass
 class _Resident:
     slot: int
@@ -83,8 +79,7 @@ class AdapterCache:
 
         Raises:
             Refused: when the version could not fit even in an empty cache.
-            Unavailable: when there was no room until the deadline.
-            CalledOff: when `wanted` says no while waiting for room.
+            Unavailable: when there was no room until the deadline, or `wanted` says no while it waits.
         """
         places, count = _layout(form, self._pool.page_elements)
         if count > self._pool.num_pages:
@@ -119,7 +114,7 @@ class AdapterCache:
                     return self._free_slots.pop(), pages
                 left = deadline - time.monotonic()
                 if not wanted():
-                    raise CalledOff
+                    raise Unavailable("Nobody waits for this adapter any more.")
                 if left <= 0:
                     raise Unavailable(
                         "Adapter memory is full of adapters in use; try again, or raise adapter_cache_bytes."

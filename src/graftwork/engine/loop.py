@@ -171,7 +171,7 @@ class EngineLoop:
         elif message.error is None:
             self._seat(self._room.arrived(message.digest))
         else:
-            for sequence in self._room.failed(message.digest, message.error):
+            for sequence in self._room.failed(message.digest):
                 outputs.append((sequence.id, message.error))
                 self._drop(sequence)
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from graftwork.engine.adapter_cache import AdapterCache, CalledOff
+from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader
 from graftwork.engine.sequence import Sequence
-from graftwork.errors import GraftworkError
 
 #: Age after which a waiting load holds back later rows, in seconds.
 BARRIER_AGE_S = 1.0
@@ -23,6 +22,7 @@ BARRIER_AGE_S = 1.0
 class _Load:
     since: float
     rows: list[Sequence] = field(default_factory=list)
+    called_off: bool = False  # because its last row had left; rows may have come since
 
 
 class WaitingRoom:
@@ -67,12 +67,12 @@ class WaitingRoom:
         self._cache.unpin(digest)
         return rows
 
-    def failed(self, digest: str, error: GraftworkError) -> list[Sequence]:
+    def failed(self, digest: str) -> list[Sequence]:
         """The load of a version failed: its rows, which have no pin. A load called off for others begins again."""
         load = self._loads.pop(digest, None)
         if load is None or not load.rows:
             return []
-        if isinstance(error, CalledOff):
+        if load.called_off:
             for sequence in load.rows:
                 self._wait_for_load(sequence)
             return []
@@ -90,6 +90,7 @@ class WaitingRoom:
         elif (load := self._loads.get(sequence.adapter.digest)) is not None and sequence in load.rows:
             load.rows.remove(sequence)
             if not load.rows:
+                load.called_off = True
                 self._loader.cancel(sequence.adapter.digest)
 
     def _pin(self, sequence: Sequence) -> bool:
