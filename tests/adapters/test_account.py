@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,12 +91,24 @@ def test_patterns_and_rslora_decide_rank_and_scale(tiny: Tiny) -> None:
         ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
         ({"init_lora_weights": "pissa"}, "pissa"),
         ({"init_lora_weights": "PiSSA_niter_4"}, "pissa"),
+        ({"init_lora_weights": "lora_ga"}, "changed base"),
+        ({"init_lora_weights": "of tomorrow"}, "not known"),
+        ({"init_lora_weights": 7}, "not known"),
+        ({"r": 10**400}, "r: a huge number"),
+        ({"lora_alpha": 10**400}, "lora_alpha: a huge number"),
+        ({"lora_alpha": 1e308}, "lora_alpha"),
+        ({"alpha_pattern": {"q_proj": 10**400}}, "alpha_pattern"),
+        ({"alpha_pattern": {f"layers.{n}.q_proj": 1 for n in range(3000)}}, "alpha_pattern"),
+        ({"target_modules": ["x" * 1000]}, "target_modules"),
+        ({"alpha_pattern": {"(.*?){1,50}(.*?){1,50}[!?]|" + "a" * n: 1 for n in range(50)}}, "too long to match"),
         ({"fan_in_fan_out": True}, "fan_in_fan_out"),
         ({"rank_pattern": {"q_proj": "8"}}, "rank_pattern"),
         ({"alpha_pattern": [1]}, "alpha_pattern"),
         ({"layers_to_transform": "0"}, "layers_to_transform"),
         ({"layers_to_transform": [0]}, "does not cover"),
         ({"use_something_new": True}, "use_something_new"),
+        ({"delta_gain": 3.0}, "delta_gain"),
+        ({"routing": {"a": 1}}, "routing"),
     ],
 )
 def test_refuses_a_config_by_its_field(copy: Path, tiny: Tiny, changes: dict[str, Any], word: str) -> None:
@@ -158,6 +171,18 @@ def test_layers_the_base_lacks_are_listed(copy: Path, tiny: Tiny) -> None:
     made = account(copy, tiny)
     assert not made.ok and len(made.unused) == 28
     assert "28 tensors" in " ".join(made.problems) and "layers.12" in " ".join(made.problems)
+
+
+def test_an_empty_pattern_means_no_module(copy: Path, tiny: Tiny) -> None:
+    edit_config(copy, alpha_pattern={"": 1000})
+    assert {entry.scale for entry in account(copy, tiny).tensors} == {2.0}
+
+
+def test_thousands_of_patterns_take_no_time(copy: Path, tiny: Tiny) -> None:
+    edit_config(copy, alpha_pattern={f"layers.{n}.self_attn.q_proj": 16 for n in range(2000)})
+    began = time.process_time()
+    assert account(copy, tiny).ok
+    assert time.process_time() - began < 2.0, "a bound against minutes, not a benchmark"
 
 
 def test_half_a_pair_is_refused(copy: Path, tiny: Tiny) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,22 @@ def test_a_pickle_is_refused_and_not_run(copy: Path, tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-def test_bfloat16_is_widened_exactly() -> None:
+def test_bfloat16_is_widened_exactly(tmp_path: Path) -> None:
     values = np.array([1.0, -2.5, 3.140625, 0.0], np.float32)
-    halves = (values.view(np.uint32) >> 16).astype("<u2").tobytes()
-    assert (StoredTensor("x", "BF16", (2, 2), halves).float32() == values.reshape(2, 2)).all()
+    (tmp_path / "x").write_bytes(b"pad!" + (values.view(np.uint32) >> 16).astype("<u2").tobytes())
+    stored = StoredTensor("x", "BF16", (2, 2), 8, tmp_path / "x", offset=4)
+    assert (stored.float32() == values.reshape(2, 2)).all()
+
+
+def test_values_are_read_one_tensor_at_a_time(copy: Path) -> None:
+    """A file that matches nothing costs its header, however large it is."""
+    size = 1 << 30
+    header = b'{"x":{"dtype":"F32","shape":[%d],"data_offsets":[0,%d]}}' % (size // 4, size)
+    with (copy / WEIGHTS).open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + size)  # a hole: no disk, no bytes
+    tracemalloc.start()
+    tensors = AdapterFolder.open(copy).tensors
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert tensors["x"].nbytes == size and peak < 1 << 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -61,7 +62,7 @@ async def test_seeded_samples_do_not_depend_on_batch_mates(tiny: Tiny) -> None:
         ((1, 256), {}, "prompt"),
         ((1, -1), {}, "prompt"),
         (ChatPrompt(()), {}, "messages"),
-        (tuple(range(1, 200)) * 3, {}, "messages"),
+        (tuple(range(1, 200)) * 3, {}, "prompt"),
         ((1, 2, 3), {"max_tokens": 510}, "max_tokens"),
     ],
 )
@@ -172,6 +173,58 @@ async def test_an_adapter_waits_for_memory_behind_steady_traffic_and_is_served(t
             assert (await ask(engine, request(prompt_of(1, 6), "a2", max_tokens=3))).finish_reason == "length"
         stop.set()
         await asyncio.gather(*tasks)
+
+
+class SlowSource(FolderSource):
+    """Takes its time for one adapter: a slow disk, or a store far away."""
+
+    wait_s = 1.5
+
+    def folder(self, tenant: str, digest: str) -> Path:
+        if digest == "a2":
+            time.sleep(self.wait_s)
+        return super().folder(tenant, digest)
+
+
+async def test_a_slow_load_delays_nobody_else(tiny: Tiny) -> None:
+    async with running(tiny, SlowSource(tiny.root)) as engine:
+        await ask(engine, request(prompt_of(1, 6), "a1", max_tokens=1))
+        slow = asyncio.create_task(ask(engine, request(prompt_of(1, 6), "a2", max_tokens=1)))
+        await asyncio.sleep(0.05)
+        for adapter in ("a1", "a3", None):
+            await ask(engine, request(prompt_of(1, 6), adapter, max_tokens=1))
+            assert not slow.done()
+        assert (await slow).finish_reason == "length"
+
+
+async def test_a_load_that_hangs_fails_its_rows_in_time(tiny: Tiny) -> None:
+    async with running(tiny, SlowSource(tiny.root), load_timeout_s=0.2) as engine:
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match="in time"):
+            await ask(engine, request(prompt_of(1, 6), "a2"))
+        assert time.monotonic() - began < SlowSource.wait_s
+        assert (await ask(engine, request(prompt_of(1, 6), "a1"))).finish_reason == "length"
+
+
+async def test_a_row_whose_text_breaks_fails_alone(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    from graftwork.engine import loop
+    from graftwork.engine.answer import advance
+    from graftwork.engine.request import Delta
+    from graftwork.engine.sampler import Sampled
+    from graftwork.engine.sequence import Sequence
+    from graftwork.engine.text import Text
+
+    def broken(sequence: Sequence, sampled: Sampled, text: Text) -> Delta:
+        if sequence.num_prompt == 3:
+            raise ValueError("no words")
+        return advance(sequence, sampled, text)
+
+    async with running(tiny) as engine:
+        monkeypatch.setattr(loop, "advance", broken)
+        bad = asyncio.create_task(ask(engine, request((1, 2, 3))))
+        assert (await ask(engine, request((1, 2, 3, 4)))).finish_reason == "length"
+        with pytest.raises(GenerationFailed, match="no words"):
+            await bad
 
 
 async def test_pinned_adapters_stay_and_their_failure_is_told(tiny: Tiny) -> None:

@@ -17,6 +17,7 @@ class NotedCache:
 
     def __init__(self) -> None:
         self.pins: dict[str, int] = {}
+        self.short_of_room: dict[str, float] = {}
 
     def pin(self, digest: str) -> int | None:
         if digest not in self.pins:
@@ -45,7 +46,7 @@ class Room:
     def __init__(self) -> None:
         self.now, self.arrivals = 0.0, 0
         self.cache, self.loader = NotedCache(), NotedLoader()
-        self.room = WaitingRoom(cast(Any, self.cache), cast(Any, self.loader), lambda: self.now)
+        self.room = WaitingRoom(cast(Any, self.cache), cast(Any, self.loader), 10.0, lambda: self.now)
 
     def enter(self, digest: str | None) -> Sequence:
         self.arrivals += 1
@@ -89,16 +90,38 @@ def test_a_failed_load_hands_back_its_rows_and_is_forgotten(room: Room) -> None:
     assert room.room.failed("a") == [row] and room.room.failed("a") == []
 
 
-def test_a_load_that_waits_too_long_holds_back_later_rows_but_not_the_base(room: Room) -> None:
+def test_a_load_that_is_merely_slow_holds_nobody_back(room: Room) -> None:
+    room.cache.pins["popular"] = 0
+    room.enter("a")
+    room.room.admit()
+    room.now = 9.0
+    later = room.enter("popular")
+    assert room.room.admit() == [later]
+
+
+def test_rows_of_a_load_that_hangs_are_overdue_whatever_its_thread_does(room: Room) -> None:
+    row = room.enter("a")
+    room.room.admit()
+    room.now = 9.0
+    assert room.room.overdue() == [] and room.room.look_again_s is not None
+    room.now = 10.1
+    assert room.room.overdue() == [row]
+    room.room.leave(row)
+    assert room.room.overdue() == [] and room.loader.cancelled == ["a"]
+
+
+def test_a_load_without_room_for_too_long_holds_back_later_rows_but_not_the_base(room: Room) -> None:
     room.cache.pins["popular"] = 0
     starved = room.enter("a")
     room.room.admit()
+    room.cache.short_of_room["a"] = 0.0
     early = room.enter("popular")
     assert room.room.admit() == [early]
     room.now = BARRIER_AGE_S + 0.1
     late, base = room.enter("popular"), room.enter(None)
     assert room.room.admit() == [base]
     assert room.room.look_again_s is not None
+    del room.cache.short_of_room["a"]
     assert room.loaded("a") == [starved]
     assert room.room.admit() == [late] and room.room.look_again_s is None
 

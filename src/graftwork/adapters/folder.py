@@ -6,7 +6,7 @@ Format: https://huggingface.co/docs/peft/developer_guides/checkpoint and https:/
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, deserialize, safe_open
+from safetensors import SafetensorError, safe_open
 
 from graftwork.errors import Refused
 
@@ -25,34 +25,38 @@ _MAX_CONFIG_BYTES = 1 << 20
 _LFS_MARK = b"version https://git-lfs"
 
 
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+
 @dataclass(frozen=True)
 class StoredTensor:
-    """One tensor of the file: `data` are its little-endian bytes, `dtype` is safetensors' word (`F32`, `BF16`, …)."""
+    """One tensor of the file: `dtype` is safetensors' word (`F32`, `BF16`, …), its bytes lie at `offset` of `file`."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    data: bytes
+    nbytes: int
+    file: Path
+    offset: int
 
     @property
     def is_float(self) -> bool:
         return self.dtype in _FLOATS
 
     def float32(self) -> npt.NDArray[np.float32]:
-        """The values in float32; F64 beyond its range becomes infinite, which the account then finds."""
+        """A copy of the values in float32; F64 beyond its range becomes infinite, which the account then finds."""
+        if not self.nbytes:
+            return np.zeros(self.shape, np.float32)
+        stored = np.memmap(self.file, _FLOATS[self.dtype], mode="r", offset=self.offset, shape=self.shape)
         if self.dtype == "BF16":
-            wide = np.frombuffer(self.data, dtype="<u2").astype(np.uint32) << np.uint32(16)
-            return wide.view(np.float32).reshape(self.shape)
+            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.frombuffer(self.data, dtype=_FLOATS[self.dtype]).astype(np.float32).reshape(self.shape)
-
-
-_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+            return np.array(stored, np.float32)
 
 
 @dataclass(frozen=True)
 class AdapterFolder:
-    """The config and the weights file of one adapter; everything is read once and checked as it is read."""
+    """The config and the weights file of one adapter; values are read one tensor at a time, when they are asked for."""
 
     path: Path
     config: Mapping[str, Any]
@@ -84,12 +88,19 @@ class AdapterFolder:
                     f"safe_serialization=True to get {WEIGHTS_NAME}."
                 )
             raise Refused(f"{WEIGHTS_NAME} is missing from the adapter folder.")
-        _check_header(file)
-        data = file.read_bytes()
-        return {
-            name: StoredTensor(name, info["dtype"], tuple(info["shape"]), bytes(info["data"]))
-            for name, info in sorted(deserialize(data))  # type: ignore[no-untyped-call]
-        }
+        _check_whole(file)
+        return {tensor.name: tensor for tensor in sorted(_stored_tensors(file), key=lambda tensor: tensor.name)}
+
+
+def _stored_tensors(file: Path) -> Iterator[StoredTensor]:
+    """The header's entries; `_check_whole` has made sure that they lie inside the file and do not overlap."""
+    with file.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(size))
+    for name, info in header.items():
+        if name != "__metadata__":
+            begin, end = info["data_offsets"]
+            yield StoredTensor(name, info["dtype"], tuple(info["shape"]), end - begin, file, 8 + size + begin)
 
 
 def _read_config(file: Path) -> Mapping[str, Any]:
@@ -99,14 +110,14 @@ def _read_config(file: Path) -> Mapping[str, Any]:
         raise Refused(f"{CONFIG_NAME} is larger than {_MAX_CONFIG_BYTES} bytes.")
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise Refused(f"{CONFIG_NAME} is not valid JSON: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise Refused(f"{CONFIG_NAME} cannot be read as JSON: {error}") from error
     if not isinstance(config, dict):
         raise Refused(f"{CONFIG_NAME} must hold a JSON object, not {type(config).__name__}.")
     return config
 
 
-def _check_header(file: Path) -> None:
+def _check_whole(file: Path) -> None:
     size = file.stat().st_size
     with file.open("rb") as stream:
         head = stream.read(len(_LFS_MARK))

@@ -25,7 +25,3 @@ class ServingForm:
     """All slices of one adapter version, in site order."""
 
     slices: tuple[LowRankSlice, ...]
-
-    @property
-    def nbytes(self) -> int:
-        return sum(part.nbytes for piece in self.slices for part in (piece.a, piece.b))

@@ -46,6 +46,7 @@ class AdapterCache:
         )
         self._free_slots = list(range(shape[0] - 1, -1, -1))
         self._resident: OrderedDict[str, _Resident] = OrderedDict()  # least recently used first
+        self._short: dict[str, float] = {}  # digest → since when its insert waits for room
         self._lock = threading.Lock()
         self._space = threading.Condition(self._lock)
 
@@ -105,21 +106,28 @@ class AdapterCache:
     ) -> tuple[int, list[int]] | None:
         """A slot and pages; None when the version is resident already, which is then pinned."""
         with self._space:
-            while True:
-                if (resident := self._resident.get(digest)) is not None:
-                    resident.pins += 1
-                    return None
-                pages = self._take(count)
-                if pages is not None:
-                    return self._free_slots.pop(), pages
-                left = deadline - time.monotonic()
-                if not wanted():
-                    raise Unavailable("Nobody waits for this adapter any more.")
-                if left <= 0:
-                    raise Unavailable(
-                        "Adapter memory is full of adapters in use; try again, or raise adapter_cache_bytes."
-                    )
-                self._space.wait(min(left, _LOOK_S))
+            try:
+                return self._wait_for_room(digest, count, deadline, wanted)
+            finally:
+                self._short.pop(digest, None)
+
+    def _wait_for_room(
+        self, digest: str, count: int, deadline: float, wanted: Callable[[], bool]
+    ) -> tuple[int, list[int]] | None:
+        while True:
+            if (resident := self._resident.get(digest)) is not None:
+                resident.pins += 1
+                return None
+            pages = self._take(count)
+            if pages is not None:
+                return self._free_slots.pop(), pages
+            now = time.monotonic()
+            self._short.setdefault(digest, now)
+            if not wanted():
+                raise Unavailable("Nobody waits for this adapter any more.")
+            if now >= deadline:
+                raise Unavailable("Adapter memory is full of adapters in use; try again, or raise adapter_cache_bytes.")
+            self._space.wait(min(deadline - now, _LOOK_S))
 
     def _take(self, count: int) -> list[int] | None:
         """Pages, after evicting as many unpinned versions as needed; None and no eviction when that cannot suffice."""
@@ -157,6 +165,12 @@ class AdapterCache:
         """Digest → pins of every resident version, least recently used first."""
         with self._lock:
             return {digest: resident.pins for digest, resident in self._resident.items()}
+
+    @property
+    def short_of_room(self) -> dict[str, float]:
+        """Digest → since when (`time.monotonic`) its insert has waited for room."""
+        with self._lock:
+            return dict(self._short)
 
     @property
     def used_bytes(self) -> int:

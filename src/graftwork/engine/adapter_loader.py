@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import GraftworkError, Refused, Unavailable
 
-_THREADS = 4
+_THREADS = 8
 
 
 class AdapterSource(Protocol):
@@ -33,6 +34,15 @@ class AdapterSource(Protocol):
             GraftworkError: when it is missing or damaged.
         """
         ...
+
+
+@dataclass
+class _Flight:
+    """One load; `called_off` when the rows that wanted it have left, unless it is to be `kept` resident."""
+
+    deadline: float
+    kept: bool = False
+    called_off: bool = False
 
 
 #: Called in a loader thread when a load has ended; on success the version is resident with one pin, now the callee's.
@@ -50,39 +60,42 @@ class AdapterLoader:
         self._dtype, self._max_rank, self._timeout_s = dtype, max_rank, timeout_s
         self._on_loaded = on_loaded
         self._lock = threading.Lock()
-        self._flights: dict[str, threading.Event] = {}  # digest → set when nobody waits for it any more
+        self._flights: dict[str, _Flight] = {}
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="graftwork-load")
 
-    def start(self, handle: AdapterHandle) -> None:
-        """Begin to load a version, unless that is going on already. Returns at once."""
+    def start(self, handle: AdapterHandle, *, keep: bool = False) -> None:
+        """Begin to load a version, unless that goes on already; returns at once. `keep`: `cancel` has no effect."""
         with self._lock:
             flight = self._flights.get(handle.digest)
-            if flight is not None:
-                flight.clear()  # somebody waits for it again
-                return
-            self._flights[handle.digest] = threading.Event()
-        self._pool.submit(self._run, handle)
+            begun = flight is not None
+            if flight is None:
+                flight = self._flights[handle.digest] = _Flight(time.monotonic() + self._timeout_s)
+            flight.kept |= keep
+            flight.called_off = False  # somebody waits for it (again)
+        if not begun:
+            self._pool.submit(self._run, handle, flight)
 
     def cancel(self, digest: str) -> None:
-        """Nobody waits for this version any more: stop waiting for room."""
+        """The rows that waited for this version have left: stop at the next chance."""
         with self._lock:
             if (flight := self._flights.get(digest)) is not None:
-                flight.set()
+                flight.called_off = not flight.kept
 
     def close(self) -> None:
         """Call off all loads and wait for their threads."""
         with self._lock:
             for flight in self._flights.values():
-                flight.set()
+                flight.called_off = True
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self, handle: AdapterHandle) -> None:
-        flight = self._flights[handle.digest]
+    def _run(self, handle: AdapterHandle, flight: _Flight) -> None:
         error: GraftworkError | None = None
         try:
-            deadline = time.monotonic() + self._timeout_s
-            form = self._convert(self._source.folder(handle.tenant, handle.digest), handle)
-            self._cache.insert(handle.digest, form, deadline, lambda: not flight.is_set())
+            self._go_on(flight, handle)
+            folder = self._source.folder(handle.tenant, handle.digest)
+            self._go_on(flight, handle)
+            form = self._convert(folder, handle)
+            self._cache.insert(handle.digest, form, flight.deadline, lambda: not flight.called_off)
         except GraftworkError as known:
             error = known
         except Exception as unknown:  # a loader thread must always report back, or its rows would wait for ever
@@ -90,6 +103,12 @@ class AdapterLoader:
         with self._lock:
             del self._flights[handle.digest]
         self._on_loaded(handle.digest, error)
+
+    def _go_on(self, flight: _Flight, handle: AdapterHandle) -> None:
+        if flight.called_off:
+            raise Unavailable(f"Nobody waits for the adapter {handle.label} any more.")
+        if time.monotonic() >= flight.deadline:
+            raise Unavailable(f"The adapter {handle.label} was not loaded within {self._timeout_s:g} s; try again.")
 
     def _convert(self, folder: Path, handle: AdapterHandle) -> ServingForm:
         account = account_folder(folder, self._outline, max_rank=self._max_rank)

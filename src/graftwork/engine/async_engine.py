@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
+import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -13,13 +15,13 @@ from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.loop import EngineLoop, Output
-from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest
+from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest
 from graftwork.engine.runner import Runner
-from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.stop import StopMatcher
 from graftwork.engine.text import Text
+from graftwork.engine.waiting_room import WaitingRoom
 from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
 from graftwork.kernels.select import Kernels
 from graftwork.models.transformers_model import TransformersModel
@@ -91,9 +93,11 @@ class AsyncEngine:
         )
         self._scheduler = Scheduler(self._kv, config.max_num_seqs, config.max_num_batched_tokens)
         runner = Runner(model, kernels, self._kv, self._cache.slots)
-        self._loop = EngineLoop(runner, self._scheduler, self._cache, self._loader, text, self._deliver)
+        room = WaitingRoom(self._cache, self._loader, config.load_timeout_s, time.monotonic)
+        self._loop = EngineLoop(runner, self._scheduler, room, text, self._deliver)
         self._streams: dict[str, _Stream] = {}
         self._loads: dict[str, list[asyncio.Future[None]]] = {}
+        self._loads_lock = threading.Lock()
         self.max_context = min(config.max_context, self._kv.max_tokens)
         self._started = False
 
@@ -156,9 +160,13 @@ class AsyncEngine:
         if self._cache.pin(handle.digest) is not None:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._loads.setdefault(handle.digest, []).append(future)
-        self._loader.start(handle)
-        await future
+        with self._loads_lock:
+            self._loads.setdefault(handle.digest, []).append(future)
+        self._loader.start(handle, keep=True)
+        try:
+            await asyncio.wait_for(future, self._config.load_timeout_s)
+        except TimeoutError as error:
+            raise Unavailable(f"The adapter {handle.label} was not loaded in time.") from error
 
     @property
     def loaded_digest(self) -> str:
@@ -201,19 +209,20 @@ class AsyncEngine:
             num_prompt=len(tokens),
             params=params,
             seed=params.seed if params.seed is not None else secrets.randbits(63),
-            max_tokens=self._room_for(len(tokens), params),
+            max_tokens=self._room_for(len(tokens), request),
             stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self._text.stop_ids),
             adapter=request.adapter,
             detokenizer=self._text.detokenizer(),
             stop=StopMatcher(params.stop),
         )
 
-    def _room_for(self, prompt: int, params: SamplingParams) -> int:
+    def _room_for(self, prompt: int, request: GenerationRequest) -> int:
+        params = request.params
         if prompt >= self.max_context:
             raise InvalidRequest(
                 f"The prompt has {prompt} tokens; at most {self.max_context - 1} fit the context of "
                 f"{self.max_context} and leave room for an answer.",
-                field="messages",
+                field="messages" if isinstance(request.prompt, ChatPrompt) else "prompt",
             )
         if params.max_tokens is None:
             return self.max_context - prompt
@@ -237,7 +246,9 @@ class AsyncEngine:
             _call_in(loop, _put_all, items)
 
     def _loaded(self, digest: str, error: GraftworkError | None) -> None:
-        for future in self._loads.pop(digest, ()):
+        with self._loads_lock:
+            waiting = self._loads.pop(digest, [])
+        for future in waiting:
             if error is None:
                 pinned = self._cache.pin(digest)
                 assert pinned is not None, "the load's own pin keeps it resident"

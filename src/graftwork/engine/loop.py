@@ -6,12 +6,9 @@ import contextlib
 import logging
 import queue
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graftwork.engine.adapter_cache import AdapterCache
-from graftwork.engine.adapter_loader import AdapterLoader
 from graftwork.engine.answer import advance
 from graftwork.engine.request import Delta
 from graftwork.engine.runner import Runner
@@ -60,12 +57,8 @@ class StepCounters:
 class EngineLoop:
     """Owns the scheduler and every sequence; others talk to it through its inbox only."""
 
-    def __init__(
-        self, runner: Runner, scheduler: Scheduler, cache: AdapterCache, loader: AdapterLoader, text: Text,
-        deliver: Deliver,
-    ) -> None:  # fmt: skip
-        self._runner, self._scheduler, self._text = runner, scheduler, text
-        self._room = WaitingRoom(cache, loader, time.monotonic)
+    def __init__(self, runner: Runner, scheduler: Scheduler, room: WaitingRoom, text: Text, deliver: Deliver) -> None:
+        self._runner, self._scheduler, self._room, self._text = runner, scheduler, room, text
         self._sampler = Sampler()
         self._deliver = deliver
         self._inbox: queue.SimpleQueue[_Submit | _Abort | _Loaded | None] = queue.SimpleQueue()
@@ -139,6 +132,7 @@ class EngineLoop:
         idle = not self._scheduler.running and not self._scheduler.waiting
         if not self._read_inbox(block=idle):
             return False
+        self._fail(self._room.overdue(), Unavailable("The adapter was not loaded in time; try again."))
         self._seat(self._room.admit())
         chunks = self._scheduler.schedule()
         if chunks:
@@ -199,7 +193,13 @@ class EngineLoop:
                 outputs.append((sequence.id, GenerationFailed(result.reason)))
                 self._drop(sequence)
                 continue
-            delta = advance(sequence, result, self._text)
+            try:
+                delta = advance(sequence, result, self._text)
+            except Exception as error:  # one row's text must not end everyone's
+                log.exception("An answer could not be put into words; its row ends with an error.")
+                outputs.append((sequence.id, GenerationFailed(f"{type(error).__name__}: {error}")))
+                self._drop(sequence)
+                continue
             outputs.append((sequence.id, delta))
             if delta.finish_reason is not None:
                 self._drop(sequence)

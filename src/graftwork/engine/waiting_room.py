@@ -1,8 +1,9 @@
 """WaitingRoom: rows whose adapter is not pinned for them yet.
 
 A row enters, its adapter is pinned at once when resident or else its load is started, and it leaves for the scheduler
-when it holds its pin. So that a popular set cannot starve another adapter, a load that has waited for room too long
-raises a barrier: rows that came after its first row get no pins until it is in. Base rows never wait here.
+when it holds its pin, or with an error when the load failed or took too long. So that a popular set cannot starve
+another adapter, a load that has waited *for room* too long raises a barrier: adapter rows that came after its first
+row get no pins until it is in. A load that is merely slow holds nobody back. Base rows never wait here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader
 from graftwork.engine.sequence import Sequence
 
-#: Age after which a waiting load holds back later rows, in seconds.
+#: Time without room after which a load holds back later rows, in seconds.
 BARRIER_AGE_S = 1.0
 
 
@@ -28,15 +29,17 @@ class _Load:
 class WaitingRoom:
     """Owns the rows that wait and the pins of the rows that went on; used by the loop thread only."""
 
-    def __init__(self, cache: AdapterCache, loader: AdapterLoader, clock: Callable[[], float]) -> None:
-        self._cache, self._loader, self._clock = cache, loader, clock
+    def __init__(
+        self, cache: AdapterCache, loader: AdapterLoader, load_timeout_s: float, clock: Callable[[], float]
+    ) -> None:
+        self._cache, self._loader, self._timeout_s, self._clock = cache, loader, load_timeout_s, clock
         self._loads: dict[str, _Load] = {}
         self._entered: list[Sequence] = []  # by arrival: new rows, and rows behind a barrier
 
     @property
     def look_again_s(self) -> float | None:
         """Longest time to sleep when nothing runs; None: until a message comes."""
-        return BARRIER_AGE_S / 10 if self._entered else None
+        return BARRIER_AGE_S / 10 if self._entered or self._loads else None
 
     def enter(self, sequence: Sequence) -> None:
         self._entered.append(sequence)
@@ -66,6 +69,11 @@ class WaitingRoom:
             assert pinned, "the load's own pin keeps it resident"
         self._cache.unpin(digest)
         return rows
+
+    def overdue(self) -> list[Sequence]:
+        """Rows whose load has taken too long, whatever its thread hangs in; the caller fails them."""
+        now = self._clock()
+        return [row for load in self._loads.values() if now - load.since > self._timeout_s for row in load.rows]
 
     def failed(self, digest: str) -> list[Sequence]:
         """The load of a version failed: its rows, which have no pin. A load called off for others begins again."""
@@ -101,13 +109,14 @@ class WaitingRoom:
     def _wait_for_load(self, sequence: Sequence) -> None:
         assert sequence.adapter is not None, "base rows need no load"
         load = self._loads.get(sequence.adapter.digest)
-        if load is None:
-            load = self._loads[sequence.adapter.digest] = _Load(self._clock())
+        if load is None or not load.rows:  # a load that nobody waited for any more counts from now on
+            load = self._loads[sequence.adapter.digest] = _Load(self._clock(), called_off=load is not None)
         load.rows.append(sequence)
         self._loader.start(sequence.adapter)
 
     def _barrier(self) -> int | None:
-        """Arrival of the first row of the oldest load that has waited too long."""
+        """Arrival of the first row whose load has been short of room for too long."""
         now = self._clock()
-        late = [load.rows[0].arrival for load in self._loads.values() if load.rows and now - load.since > BARRIER_AGE_S]
-        return min(late, default=None)
+        late = [digest for digest, since in self._cache.short_of_room.items() if now - since > BARRIER_AGE_S]
+        loads = (self._loads.get(digest) for digest in late)
+        return min((load.rows[0].arrival for load in loads if load is not None and load.rows), default=None)

@@ -6,16 +6,16 @@ Fields: https://huggingface.co/docs/peft/package_reference/lora#peft.LoraConfig
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from dataclasses import field as made_by
 from typing import Any, TypeGuard
 
-import regex
+from graftwork.adapters.lora.patterns import MAX_CHARS, MAX_PATTERNS, Matcher
 
-from graftwork.errors import Refused
-
-#: Longest time one pattern of a config may take on one module name, in seconds.
-MATCH_TIMEOUT_S = 0.1
+#: No trained adapter comes near; what lies beyond is damage, and would overflow.
+_LARGEST_RANK = 1 << 16
+_LARGEST_ALPHA = 1e30
 
 #: Fields that describe training, provenance or defaults, and do not change what a trained adapter answers.
 _HARMLESS = {
@@ -28,7 +28,9 @@ _READ = {
     "init_lora_weights",
 }  # fmt: skip
 #: Initialisations after which the saved A and B belong to a *changed* base unless they were converted on saving.
-_CHANGES_BASE = ("pissa", "olora", "loftq", "corda")
+_CHANGES_BASE = ("pissa", "olora", "loftq", "corda", "lora_ga")
+#: Initialisations that leave the base as it is; `true` and `false` do as well.
+_KEEPS_BASE = ("gaussian", "orthogonal", "eva")
 
 
 @dataclass(frozen=True)
@@ -44,35 +46,18 @@ class LoraConfig:
     exclude_modules: str | tuple[str, ...] | None
     layers_to_transform: tuple[int, ...] | None
     layers_pattern: tuple[str, ...]
-    task_type: str | None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...]
+    matcher: Matcher = made_by(default_factory=Matcher, compare=False)
 
     def rank_of(self, module: str) -> int:
-        return self.rank_pattern.get(_matching(self.rank_pattern, module), self.rank)
+        key = self.matcher.first_key(self.rank_pattern, module)
+        return self.rank if key is None else self.rank_pattern[key]
 
     def scale_of(self, module: str) -> float:
         """alpha / r, or alpha / sqrt(r) for rsLoRA (https://arxiv.org/abs/2312.03732)."""
-        alpha = self.alpha_pattern.get(_matching(self.alpha_pattern, module), self.alpha)
-        rank = self.rank_of(module)
+        key = self.matcher.first_key(self.alpha_pattern, module)
+        alpha, rank = self.alpha if key is None else self.alpha_pattern[key], self.rank_of(module)
         return alpha / math.sqrt(rank) if self.use_rslora else alpha / rank
-
-
-def matches(pattern: str, text: str) -> bool:
-    """Full match of a config's regular expression, in bounded time.
-
-    Raises:
-        Refused: when the pattern is not a regular expression or takes too long.
-    """
-    try:
-        return regex.fullmatch(pattern, text, timeout=MATCH_TIMEOUT_S) is not None
-    except TimeoutError as error:
-        raise Refused(f"adapter_config.json: the pattern {pattern[:80]!r} takes too long to match.") from error
-    except regex.error as error:
-        raise Refused(f"adapter_config.json: {pattern[:80]!r} is not a regular expression: {error}") from error
-
-
-def _matching(patterns: Mapping[str, Any], module: str) -> str:
-    return next((key for key in patterns if matches(rf"(.*\.)?({key})", module)), "")
 
 
 def read_lora_config(config: Mapping[str, Any]) -> tuple[LoraConfig | None, list[str]]:
@@ -82,13 +67,12 @@ def read_lora_config(config: Mapping[str, Any]) -> tuple[LoraConfig | None, list
         rank=read.whole("r", least=1),
         alpha=read.number("lora_alpha"),
         use_rslora=read.flag("use_rslora"),
-        rank_pattern=read.pattern("rank_pattern", lambda value: _is_whole(value) and value >= 1),
+        rank_pattern=read.pattern("rank_pattern", lambda value: _is_whole(value) and 1 <= value <= _LARGEST_RANK),
         alpha_pattern=read.pattern("alpha_pattern", _is_number),
         target_modules=read.names("target_modules"),
         exclude_modules=read.names("exclude_modules"),
         layers_to_transform=read.layers(),
         layers_pattern=_as_tuple(read.names("layers_pattern")),
-        task_type=config.get("task_type") if isinstance(config.get("task_type"), str) else None,
         warnings=tuple(read.unknown()),
     )
     problems = read.problems + list(_unsupported(config))
@@ -98,16 +82,20 @@ def read_lora_config(config: Mapping[str, Any]) -> tuple[LoraConfig | None, list
 def _unsupported(config: Mapping[str, Any]) -> list[str]:
     problems = []
     if config.get("bias", "none") not in (None, "none"):
-        problems.append(f"bias: {config['bias']!r} is not supported yet; train with bias='none'.")
+        problems.append(f"bias: {_short(config['bias'])} is not supported yet; train with bias='none'.")
     init = config.get("init_lora_weights")
     if isinstance(init, str) and init.lower().startswith(_CHANGES_BASE):
         problems.append(
             f"init_lora_weights: {init!r} trains against a changed base. Convert it to a plain LoRA first: "
             "save_pretrained(..., path_initial_model_for_weight_conversion=...), which sets this field to true."
         )
+    elif not (init is None or isinstance(init, bool) or init in _KEEPS_BASE):
+        problems.append(
+            f"init_lora_weights: {str(init)[:80]!r} is not known, so what it did to the base is not either."
+        )
     for field in sorted(_SWITCHES):
         if config.get(field):
-            problems.append(f"{field}: {config[field]!r} is not supported yet: {_SWITCHES[field]}.")
+            problems.append(f"{field}: {_short(config[field])} is not supported yet: {_SWITCHES[field]}.")
     return problems
 
 
@@ -139,13 +127,13 @@ class _Reader:
         self.problems: list[str] = []
 
     def _bad(self, field: str, want: str) -> None:
-        self.problems.append(f"{field}: {self.config.get(field)!r} must be {want}.")
+        self.problems.append(f"{field}: {_short(self.config.get(field))} must be {want}.")
 
     def whole(self, field: str, *, least: int) -> int:
         value = self.config.get(field)
-        if _is_whole(value) and value >= least:
+        if _is_whole(value) and least <= value <= _LARGEST_RANK:
             return int(value)
-        self._bad(field, f"a whole number of at least {least}")
+        self._bad(field, f"a whole number from {least} to {_LARGEST_RANK}")
         return least
 
     def number(self, field: str) -> float:
@@ -164,18 +152,18 @@ class _Reader:
 
     def pattern(self, field: str, good: Callable[[Any], bool]) -> dict[str, Any]:
         value = self.config.get(field) or {}
-        if isinstance(value, dict) and all(good(item) for item in value.values()):
+        if isinstance(value, dict) and all(good(item) for item in value.values()) and _is_bounded(value):
             return value
-        self._bad(field, "an object of module patterns and numbers")
+        self._bad(field, f"an object of at most {MAX_PATTERNS} module patterns and their numbers")
         return {}
 
     def names(self, field: str) -> str | tuple[str, ...] | None:
         value = self.config.get(field)
-        if value is None or isinstance(value, str):
+        if value is None or (isinstance(value, str) and len(value) <= MAX_CHARS):
             return value
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        if isinstance(value, list) and all(isinstance(item, str) for item in value) and _is_bounded(value):
             return tuple(value)
-        self._bad(field, "a name, a pattern or a list of names")
+        self._bad(field, f"a name, a pattern or a list of at most {MAX_PATTERNS} names of {MAX_CHARS} characters")
         return None
 
     def layers(self) -> tuple[int, ...] | None:
@@ -189,11 +177,11 @@ class _Reader:
         return None
 
     def unknown(self) -> list[str]:
-        """Warn of unknown fields; one that switches something on may change the answer, so it is a problem."""
+        """Warn of unknown texts; any other unknown value may change the answer, so it is a problem."""
         warnings = []
         for field in sorted(set(self.config) - _HARMLESS - _READ - set(_SWITCHES) - {"bias"}):
-            if self.config[field] is True:
-                self.problems.append(f"{field}: unknown field that is switched on; it may change the answer.")
+            if self.config[field] and not isinstance(self.config[field], str):
+                self.problems.append(f"{field}: unknown field with a value; it may change the answer, so it must go.")
             elif self.config[field]:
                 warnings.append(f"{field}: unknown field in adapter_config.json, ignored.")
         return warnings
@@ -204,7 +192,16 @@ def _is_whole(value: Any) -> TypeGuard[int]:
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST_ALPHA
+
+
+def _is_bounded(names: Collection[str]) -> bool:
+    return len(names) <= MAX_PATTERNS and all(len(name) <= MAX_CHARS for name in names)
+
+
+def _short(value: object) -> str:
+    text = repr(value) if not _is_whole(value) or abs(value) <= _LARGEST_ALPHA else "a huge number"
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def _as_tuple(value: str | tuple[str, ...] | None) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ def _gram(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
 
 
 def _entry(tensor: StoredTensor, *, used: bool, reason: str, **more: object) -> TensorEntry:
-    return TensorEntry(tensor.name, tensor.shape, tensor.dtype, len(tensor.data), used, reason, **more)  # type: ignore[arg-type]
+    return TensorEntry(tensor.name, tensor.shape, tensor.dtype, tensor.nbytes, used, reason, **more)  # type: ignore[arg-type]
 
 
 def _unread(pairs: list[Pair]) -> list[TensorEntry]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from graftwork.adapters.lora.config import LoraConfig, matches
+from graftwork.adapters.lora.config import LoraConfig
 from graftwork.adapters.outline import Outline
 
 ALL_LINEAR = "all-linear"
@@ -21,22 +21,23 @@ def targeted_sites(config: LoraConfig, outline: Outline) -> frozenset[str] | Non
 
 
 def _is_target(config: LoraConfig, path: str) -> bool:
-    if _excluded(config.exclude_modules, path):
+    if _excluded(config, path):
         return False
     targets = config.target_modules
     if isinstance(targets, str):
-        return targets.lower() == ALL_LINEAR or matches(targets, path)
+        return targets.lower() == ALL_LINEAR or config.matcher.matches(targets, path)
     assert targets is not None, "the caller handles a config without targets"
     if path in targets:
         return True
     return any(path.endswith(f".{name}") for name in targets) and _in_layers(config, path)
 
 
-def _excluded(exclude: str | tuple[str, ...] | None, path: str) -> bool:
+def _excluded(config: LoraConfig, path: str) -> bool:
+    exclude = config.exclude_modules
     if not exclude:
         return False
     if isinstance(exclude, str):
-        return matches(exclude, path)
+        return config.matcher.matches(exclude, path)
     return path in exclude or any(path.endswith(f".{name}") for name in exclude)
 
 
