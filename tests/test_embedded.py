@@ -13,6 +13,7 @@ from graftwork import Engine
 from graftwork.errors import Conflict, InvalidRequest, Refused, UnknownModel
 from support.fixtures import Tiny
 from support.oracle import Oracle
+from support.tiny import byte_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +31,8 @@ def test_answers_are_those_of_the_adapter_alone(engine: Engine, tiny: Tiny) -> N
     for adapter, folder in ((None, None), ("first", "a1"), ("second:2.0.0", "a2")):
         answer = engine.generate(prompt, adapter=adapter, temperature=0, max_tokens=8, ignore_eos=True)
         tokens, _ = Oracle(tiny.root / "base", tiny.root / folder if folder else None).greedy(prompt, 8)
+        assert answer.text == byte_tokenizer().decode(tokens, skip_special_tokens=True)
         assert answer.completion_tokens == 8
-        assert (
-            answer.text
-            == engine.generate([*prompt], adapter=adapter, temperature=0, max_tokens=8, ignore_eos=True).text
-        )
-        assert len(tokens) == 8
 
 
 def test_several_adapters_and_the_base_are_answered_together(engine: Engine) -> None:
@@ -67,6 +64,13 @@ def test_errors_are_the_callers_words(engine: Engine, tmp_path: Path) -> None:
         engine.generate("hello", adapter="nobody")
     with pytest.raises(InvalidRequest):
         engine.generate("hello", temperature=-1)
+    with pytest.raises(InvalidRequest, match="list of messages"):
+        engine.generate([1, 2.0, "x", 3])  # type: ignore[arg-type]
+    for nobody in ("", "default", "base"):
+        with pytest.raises(UnknownModel):
+            engine.generate("hello", adapter=nobody)
+    with pytest.raises(UnknownModel):
+        engine.generate_all([("hello", "first"), ("hello", "nobody")])
     with pytest.raises(Refused, match=r"adapter_config\.json"):
         (tmp_path / "readme.txt").write_text("no adapter")
         engine.push(tmp_path, "empty")

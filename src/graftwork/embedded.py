@@ -22,6 +22,7 @@ from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
 from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
+from graftwork.errors import InvalidRequest
 from graftwork.models.prepare import prepare_base
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
@@ -106,7 +107,13 @@ class Engine:
         requests = [self._request(prompt, adapter, params) for prompt, adapter in prompts]
 
         async def gather() -> list[Answer]:
-            return list(await asyncio.gather(*(self._whole(request, by) for request, by in requests)))
+            tasks = [asyncio.create_task(self._whole(request, by)) for request, by in requests]
+            try:
+                return list(await asyncio.gather(*tasks))
+            finally:  # one failure ends them all
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
         return self._runner.run(gather())
 
@@ -146,7 +153,7 @@ class Engine:
         self, prompt: Input, adapter: str | None, params: Mapping[str, Any]
     ) -> tuple[GenerationRequest, Decision]:
         snapshot, outline = self._snapshots.current(), self._engine.outline
-        decision = choose(Asked(model=adapter), tenant=LOCAL, base=self.base, versions=snapshot)
+        decision = choose(Asked(adapter_id=adapter), tenant=LOCAL, base=self.base, versions=snapshot)
         require_base(decision, base=self.base, base_digest=outline.weights_digest)
         version = decision.version
         handle = AdapterHandle(version.digest, LOCAL, decision.model) if version is not None else None
@@ -160,9 +167,12 @@ async def _next(deltas: AsyncGenerator[Delta]) -> Delta | None:
 def _prompt(given: Input) -> Prompt:
     if isinstance(given, str):
         return ChatPrompt(({"role": "user", "content": given},))
-    if given and isinstance(given[0], int):
-        return tuple(token for token in given if isinstance(token, int))
-    return ChatPrompt(tuple(message for message in given if isinstance(message, Mapping)))
+    items = tuple(given)
+    if all(isinstance(item, Mapping) for item in items):
+        return ChatPrompt(tuple(item for item in items if isinstance(item, Mapping)))
+    if all(type(item) is int for item in items):
+        return tuple(item for item in items if isinstance(item, int))
+    raise InvalidRequest("A prompt is a text, a list of messages, or a list of token ids.", field="prompt")
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

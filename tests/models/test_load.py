@@ -47,6 +47,21 @@ def test_weights_that_changed_since_the_outline_are_refused(tiny: Tiny) -> None:
         load_model(other, kernels_for("cpu"), torch.float32, 512)
 
 
+def test_a_file_that_holds_more_or_mixes_dtypes_is_served_all_the_same(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = make_base(tmp_path / "base", tie_word_embeddings=True, num_hidden_layers=2)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(8)
+    tensors["model.norm.weight"] = tensors["model.norm.weight"].to(torch.bfloat16)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    base = prepare_base(Settings(home=tmp_path / "home", base=str(folder)))
+    assert base.outline.dtype == "float32"
+    model = load_model(base, kernels_for("cpu"), torch.float32, 512)
+    assert model.weights_digest() == model.loaded_digest
+
+
 def test_missing_weights_are_refused_and_not_invented(tiny: Tiny, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 

@@ -70,6 +70,10 @@ def test_changed_weights_are_surveyed_anew(folder: Path, tmp_path: Path) -> None
         ({"model_type": "nothing-known"}, "config.json"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantised"),
         ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}, "rotary"),
+        (
+            {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_head": 4, "n_embd": 64},
+            "no linear layers",
+        ),
         ({"model_type": "mamba", "architectures": ["MambaForCausalLM"]}, "Mamba|config lacks"),
     ],
 )

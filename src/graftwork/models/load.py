@@ -14,9 +14,9 @@ from graftwork.adapters.outline import Outline
 from graftwork.errors import Damaged, Refused
 from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
 from graftwork.kernels.select import Kernels
-from graftwork.models.base import PreparedBase
+from graftwork.models.base import PreparedBase, weight_files
 from graftwork.models.forward_batch import ForwardBatch
-from graftwork.models.survey import dtype_name, read_config
+from graftwork.models.survey import dtype_name, read_config, stored_dtypes
 from graftwork.models.transformers_model import TransformersModel
 
 #: Largest relative error of our logits against transformers' own run that counts as the same model.
@@ -34,10 +34,19 @@ def load_model(base: PreparedBase, kernels: Kernels, dtype: torch.dtype, max_con
     probe = [[i % base.outline.vocab_size for i in ids] for ids in ((11, 7, 23, 5, 3, 19), (2, 31, 17, 13))]
     want = _plain_logits(module, probe)
     model = TransformersModel(module, base.outline, kernels, max_context)
-    if dtype_name(dtype) == base.outline.dtype and model.loaded_digest != base.outline.weights_digest:
-        raise Damaged(f"The weights in {base.folder} changed since its outline was made; delete the outline's folder.")
+    if model.loaded_digest != base.outline.weights_digest and _is_same_set(model, base, dtype):
+        raise Damaged(f"The weights in {base.folder} changed since its outline was made. Prepare the base again.")
     _agree(want, _our_logits(model, probe, dtype), dtype, base)
     return model
+
+
+def _is_same_set(model: TransformersModel, base: PreparedBase, dtype: torch.dtype) -> bool:
+    """Whether what was loaded is, name by name and in one dtype, what the outline's digest was taken over.
+
+    A file may hold more (a tied head, buffers of older versions) or mix dtypes: then the digests differ by right.
+    """
+    stored = stored_dtypes(weight_files(base.folder))
+    return set(stored.values()) == {dtype_name(dtype)} and set(stored) == model.weight_names()
 
 
 def _read(base: PreparedBase, dtype: torch.dtype) -> PreTrainedModel:

@@ -5,6 +5,7 @@ The model is built on the meta device, so its weights are read only once, for th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,7 +30,9 @@ def survey(folder: Path, *, base: str, source: str, revision: str | None) -> Out
     config = read_config(folder)
     model = skeleton(config)
     shards = weight_files(folder)
-    linears = [(path, module) for path, module in linear_modules(model)]
+    linears = list(linear_modules(model))
+    if not linears:
+        raise Refused(f"{type(model).__name__} has no linear layers that an adapter could act on here.")
     return Outline(
         base=base,
         architecture=type(model).__name__,
@@ -143,9 +146,22 @@ def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     return tensor.contiguous().view(-1).view(torch.uint8).numpy().data
 
 
+def stored_dtypes(shards: list[Path]) -> dict[str, str]:
+    """Every stored tensor's name and dtype, in torch's word, from the headers alone."""
+    found: dict[str, str] = {}
+    for shard in shards:
+        with _opened(shard) as file:
+            found |= {name: _DTYPES.get(file.get_slice(name).get_dtype(), "other") for name in file.keys()}  # noqa: SIM118
+    return found
+
+
+#: safetensors' words to torch's, for the dtypes that weights come in.
+_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
 def _stored_dtype(shards: list[Path]) -> str:
-    with safe_open(shards[0], framework="pt") as file:
-        return dtype_name(file.get_tensor(next(iter(file.keys()))).dtype)
+    """The dtype of most tensors."""
+    return Counter(stored_dtypes(shards).values()).most_common(1)[0][0]
 
 
 def _ties(model: PreTrainedModel) -> tuple[tuple[str, ...], ...]:

@@ -68,6 +68,10 @@ class TransformersModel:
         logits: Tensor = output.logits[0]
         return logits
 
+    def weight_names(self) -> set[str]:
+        """Names of the weights that the digest is taken over."""
+        return set(_makers(self._module))
+
     def weights_digest(self) -> str:
         """The digest of the weights as they are now, read back through their packed form."""
         return weights_digest(_live_tensors(self._module))
@@ -115,7 +119,14 @@ class TransformersModel:
 
 
 def _live_tensors(module: PreTrainedModel) -> Iterator[tuple[str, str, tuple[int, ...], memoryview]]:
-    """Every weight by its checkpoint name, sorted; a head tied to the embedding counts once, as in the file."""
+    """Every weight as the digest wants it: sorted by name, one dense copy in memory at a time."""
+    for name, make in sorted(_makers(module).items()):
+        tensor = make()
+        yield name, dtype_name(tensor.dtype), tuple(tensor.shape), tensor_bytes(tensor)
+
+
+def _makers(module: PreTrainedModel) -> dict[str, Callable[[], Tensor]]:
+    """What gives each weight, by its checkpoint name; a head tied to the embedding counts once, as in the file."""
     makers: dict[str, Callable[[], Tensor]] = {
         name: partial(getattr, value, "data") for name, value in module.named_parameters()
     }
@@ -125,9 +136,7 @@ def _live_tensors(module: PreTrainedModel) -> Iterator[tuple[str, str, tuple[int
             makers[f"{path}.weight"] = part.dense
             if part.packed.bias is not None:
                 makers[f"{path}.bias"] = partial(getattr, part.packed, "bias")
-    for name in sorted(makers):
-        tensor = makers[name]()
-        yield name, dtype_name(tensor.dtype), tuple(tensor.shape), tensor_bytes(tensor)
+    return makers
 
 
 def _paged_attention(
