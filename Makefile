@@ -8,8 +8,9 @@ VENV        := .venv
 BIN         := $(VENV)/bin
 READY       := $(VENV)/.ready
 
-# Everything that this checkout writes while it runs stays inside it.
+# Bases and compiled kernels are kept in this checkout; `make serve` keeps versions in the user's data folder.
 export GRAFTWORK_CACHE_DIR ?= $(CURDIR)/.graftwork/cache
+export NUMBA_CACHE_DIR ?= $(CURDIR)/.graftwork/numba
 # Threads that spin while they wait cost a hundredfold as soon as a second process wants the cores.
 export OMP_WAIT_POLICY ?= passive
 

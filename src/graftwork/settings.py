@@ -43,7 +43,7 @@ class Settings(BaseSettings):
 
     host: str = Field(default="127.0.0.1", description="Address the server listens on.")
     port: int = Field(default=8080, ge=0, le=65535, description="Port the server listens on; 0 takes a free one.")
-    max_body_bytes: int = Field(default=32 << 20, ge=1024, description="Largest JSON request body, in bytes.")
+    max_body_bytes: int = Field(default=4 << 20, ge=1024, description="Largest JSON request body, in bytes.")
     max_blob_bytes: int = Field(default=4 << 30, ge=1024, description="Largest uploaded file, in bytes.")
 
     dtype: Literal["auto", "float32", "bfloat16"] = Field(

@@ -90,6 +90,12 @@ def test_reserved_words_are_refused_as_reserved(name: str) -> None:
         check_name(name, what="alias")
 
 
+def test_default_is_reserved_for_adapters_with_the_reason() -> None:
+    with pytest.raises(InvalidRequest, match="reserved: as a model it means the base"):
+        check_name("default", what="adapter")
+    assert check_name("default", what="tenant") == "default"
+
+
 @given(st.text(ALPHABET, max_size=12))
 def test_a_name_is_words_joined_by_single_joints(text: str) -> None:
     words = re.split(r"__|-+|[._]", text)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graftwork.artifacts.digest import CHUNK_BYTES, digest_of_file
-from graftwork.artifacts.stores import local
+from graftwork.artifacts.partial import PARTIAL
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.errors import Damaged, Unavailable
 
@@ -58,8 +58,8 @@ def test_a_crash_at_any_step_leaves_no_visible_blob(
 
 
 def test_what_a_killed_writer_left_is_not_a_blob(store: LocalStore, root: Path) -> None:
-    (root / local.PARTIAL).mkdir(parents=True)
-    (root / local.PARTIAL / "0123").write_bytes(b"hel")
+    (root / PARTIAL).mkdir(parents=True)
+    (root / PARTIAL / "0123").write_bytes(b"hel")
     assert store.has("local", DIGEST) is None
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from graftwork.artifacts.bundle import BundleFile, Manifest
+from graftwork.artifacts.partial import PARTIAL
 from graftwork.artifacts.stores.memory import MemoryStore
-from graftwork.artifacts.working_copy import PARTIAL, WorkingCopies
+from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.errors import Damaged, InvalidRequest, Unavailable
 
 FILES = {"adapter_config.json": b"{}", "adapter_model.safetensors": b"weights" * 99, "sub/notes.md": b"notes"}
@@ -143,6 +144,59 @@ def test_a_size_that_the_blob_does_not_have_is_noticed(copies: WorkingCopies, ma
     wrong = Manifest((BundleFile(first.path, first.size + 1, first.digest), *rest))
     with pytest.raises(Damaged, match="as its manifest says"):
         copies.materialise("local", wrong)
+
+
+SAME = Manifest(tuple(BundleFile(path, 5, digest_of(b"notes")) for path in ("a.md", "b.md", "sub/c.md")))
+
+
+def test_equal_bytes_take_their_room_once(copies: WorkingCopies) -> None:
+    folder = copies.materialise("local", SAME)
+    assert content(folder) == dict.fromkeys(["a.md", "b.md", "sub/c.md"], b"notes")
+    assert len({path.stat().st_ino for path in files_below(folder)}) == 1
+
+
+def test_equal_bytes_are_written_again_where_there_are_no_hard_links(
+    copies: WorkingCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    folder = copies.materialise("local", SAME)
+    assert content(folder) == dict.fromkeys(["a.md", "b.md", "sub/c.md"], b"notes")
+    assert len({path.stat().st_ino for path in files_below(folder)}) == 3
+
+
+def test_another_size_of_the_same_bytes_is_noticed(copies: WorkingCopies, root: Path) -> None:
+    wrong = Manifest((SAME.files[0], BundleFile("b.md", 6, SAME.files[1].digest)))
+    with pytest.raises(Damaged, match=r"b\.md has 5 bytes, not 6"):
+        copies.materialise("local", wrong)
+    assert files_below(root) == []
+
+
+def test_a_copy_goes_with_the_trial_that_fails_unless_it_is_needed(
+    copies: WorkingCopies, manifest: Manifest, root: Path
+) -> None:
+    for keep, number in ((False, 0), (True, len(FILES))):
+        with pytest.raises(KeyError), copies.trial("local", manifest, keep=lambda keep=keep: keep) as folder:  # type: ignore[misc]
+            assert content(folder) == FILES
+            raise KeyError
+        assert len(files_below(root)) == number
+
+
+def test_a_failed_trial_leaves_the_copy_to_the_others_that_run(
+    copies: WorkingCopies, manifest: Manifest, root: Path
+) -> None:
+    def fail() -> None:
+        with pytest.raises(KeyError), copies.trial("local", manifest, keep=lambda: False):
+            raise KeyError
+
+    with copies.trial("local", manifest, keep=lambda: False) as folder:
+        fail()
+        assert content(folder) == FILES
+    assert content(folder) == FILES
+    fail()
+    assert files_below(root) == []
 
 
 def test_another_tenants_copy_is_out_of_reach(copies: WorkingCopies, manifest: Manifest) -> None:

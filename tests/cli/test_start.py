@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -79,6 +80,26 @@ def test_every_verb_has_help(cli: Cli, verb: str) -> None:
     ran = cli(verb, "--help")
     assert ran.code == 0
     assert "--output" in ran.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_the_shells_script(cli: Cli, shell: str) -> None:
+    assert f"_GRAFTWORK_COMPLETE=complete_{shell}" in cli("completion", shell).out
+
+
+def test_the_completion_script_completes(cli: Cli) -> None:
+    command = Path(sys.executable).parent / "graftwork"
+    typed = f"COMP_WORDS=(graftwork pro); COMP_CWORD=1; _graftwork_completion {command}; echo ${{COMPREPLY[@]}}"
+    script = f"{cli('completion', 'bash').out}\n{typed}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["promote"]
+
+
+@pytest.mark.parametrize("name", ["No Name", "latest", "v2", "default"])
+def test_serve_refuses_a_base_name_that_cannot_be_used(cli: Cli, name: str) -> None:
+    ran = cli("serve", "--base-name", name)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("graftwork: The base name")
 
 
 def test_alone_it_shows_its_help(cli: Cli) -> None:

@@ -58,8 +58,11 @@ class Room:
         return made
 
     def loaded(self, digest: str) -> list[Sequence]:
+        self.room.check()
         self.cache.pins[digest] = 1  # the load's own
-        return self.room.arrived(digest)
+        rows = self.room.arrived(digest)
+        self.room.check()
+        return rows
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from graftwork.engine.request import AdapterHandle, ChatPrompt
+from graftwork.engine.sampling_params import MAX_STOP_STRINGS
 from graftwork.errors import Damaged, GenerationFailed, Refused, Unavailable
 from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest
@@ -84,6 +87,15 @@ def test_unknown_and_malformed_names_are_one_and_the_same_404(served: Served, pa
         error = response.json()["error"]
         assert error["code"] == "model_not_found"
         assert error["message"] == f"The model {name[:200]!r} does not exist. GET /v1/models lists what can be called."
+    assert served.engine.requests == []
+
+
+@pytest.mark.parametrize(("fields", "headers"), [({"adapter_id": ""}, {}), ({}, {"X-Adapter-Id": ""})])
+def test_an_empty_adapter_is_unknown_and_not_the_base(
+    served: Served, fields: dict[str, str], headers: dict[str, str]
+) -> None:
+    response = served.http.post(CHAT, json={"messages": HELLO, **fields}, headers=headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
     assert served.engine.requests == []
 
 
@@ -184,15 +196,67 @@ def test_a_body_over_the_limit_is_a_413(served: Served) -> None:
     assert str(limit) in response.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("media_type", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_that_is_not_said_to_be_json_is_a_415(served: Served, media_type: str | None) -> None:
+    headers = {"content-type": media_type} if media_type else {}
+    response = served.http.post(CHAT, content=json.dumps({"messages": HELLO}), headers=headers)
+    assert response.status_code == 415
+    assert "application/json" in response.json()["error"]["message"]
+    assert served.engine.requests == []
+
+
+def test_a_large_body_is_parsed_beside_the_event_loop(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    read = ChatRequest.read
+
+    def remembering(raw: bytes | bytearray) -> ChatRequest:
+        threads.append(threading.current_thread())
+        return read(raw)
+
+    monkeypatch.setattr(ChatRequest, "read", remembering)
+    for padding in (0, 1 << 17):
+        assert served.chat(user="x" * padding).status_code == 200
+    assert threads[0] is not threads[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (CHAT, {"messages": HELLO * 2049}, "messages"),
+        (
+            CHAT,
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}] * 257}]},
+            "messages.0.content",
+        ),
+        (CHAT, {"messages": HELLO, "stop": ["x"] * (MAX_STOP_STRINGS + 1)}, "stop"),
+        (CHAT, {"messages": HELLO, "stop_token_ids": [1] * 17}, "stop_token_ids"),
+        (TEXT, {"prompt": ["x"] * 129}, "prompt"),
+        (TEXT, {"prompt": [1] * ((1 << 20) + 1)}, "prompt"),
+        (TEXT, {"prompt": [[1] * (1 << 19), [1] * (1 << 19), [1]]}, "prompt"),
+    ],
+)
+def test_more_than_is_sensible_of_anything_is_a_400(served: Served, path: str, body: Any, field: str) -> None:
+    response = served.http.post(path, json=body)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, field)
+    assert "at most" in response.json()["error"]["message"]
+
+
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(path=st.sampled_from([CHAT, TEXT]), raw=st.binary(max_size=40))
 def test_garbage_is_never_a_500(served: Served, path: str, raw: bytes) -> None:
-    response = served.http.post(path, content=raw)
+    response = served.http.post(path, content=raw, headers={"content-type": "application/json"})
     assert response.status_code == 400
     assert response.json()["error"]["type"] == "invalid_request_error"
 
 
-JSON = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5) | st.just([1])
+JSON = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.just([1])
+)
 FIELDS = st.sampled_from(sorted({*ChatRequest.model_fields, *CompletionRequest.model_fields, *NOT_YET_CHAT}))
 
 

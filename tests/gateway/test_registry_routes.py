@@ -10,10 +10,12 @@ import pytest
 from graftwork.testing import write_lora
 from support.served import Served
 
+BYTES = {"content-type": "application/octet-stream"}
+
 
 def put(served: Served, data: bytes, digest: str | None = None) -> Any:
     digest = digest or f"sha256:{hashlib.sha256(data).hexdigest()}"
-    return served.http.put(f"/api/v1/blobs/{digest}", content=data)
+    return served.http.put(f"/api/v1/blobs/{digest}", content=data, headers=BYTES)
 
 
 def test_a_blob_is_created_once(served: Served) -> None:
@@ -33,7 +35,30 @@ def test_bytes_that_do_not_match_their_digest_are_refused_and_not_kept(served: S
 
 @pytest.mark.parametrize("digest", ["x", "..%2f..%2fetc", "sha256:zz", "%00"])
 def test_a_malformed_digest_is_a_4xx(served: Served, digest: str) -> None:
-    assert 400 <= served.http.put(f"/api/v1/blobs/{digest}", content=b"x").status_code < 500
+    assert 400 <= served.http.put(f"/api/v1/blobs/{digest}", content=b"x", headers=BYTES).status_code < 500
+
+
+def test_a_blob_that_is_not_said_to_be_bytes_is_a_415(served: Served) -> None:
+    digest = f"sha256:{hashlib.sha256(b'abc').hexdigest()}"
+    response = served.http.put(f"/api/v1/blobs/{digest}", content=b"abc", headers={"content-type": "text/plain"})
+    assert (response.status_code, response.headers["content-type"]) == (415, "application/problem+json")
+    assert served.http.head(f"/api/v1/blobs/{digest}").status_code == 404
+
+
+def test_a_web_page_cannot_promote_with_plain_text(served: Served) -> None:
+    served.push("alpha:1.0.0")
+    plain = {"content-type": "text/plain"}
+    response = served.http.post("/api/v1/adapters/alpha/promote", content='{"reference": "alpha"}', headers=plain)
+    assert (response.status_code, response.headers["content-type"]) == (415, "application/problem+json")
+    assert served.http.get("/api/v1/adapters/alpha").json()["production"] is None
+
+
+@pytest.mark.parametrize(("origin", "status"), [("http://evil.example", 403), ("null", 403), ("http://test", 409)])
+def test_only_pages_of_this_server_may_change_things(served: Served, origin: str, status: int) -> None:
+    served.push("alpha:1.0.0")
+    response = served.http.post("/api/v1/adapters/alpha/rollback", headers={"origin": origin})
+    assert response.status_code == status
+    assert served.http.get("/api/v1/adapters/alpha", headers={"origin": origin}).status_code == 200
 
 
 def test_a_push_is_created_at_its_place(served: Served) -> None:
@@ -41,9 +66,36 @@ def test_a_push_is_created_at_its_place(served: Served) -> None:
     body = {"manifest": version["manifest"], "version": "1.0.0"}
     again = served.http.post("/api/v1/adapters/alpha/versions", json=body)
     assert again.status_code == 200
+    assert again.headers["location"] == "/api/v1/adapters/alpha/versions/1.0.0"
     found = served.http.get(again.headers["location"]).json()
     assert (found["digest"], found["semver"]) == (version["digest"], "1.0.0")
     assert found["account"]["ok"] is True
+
+
+def test_a_version_is_found_by_number_and_by_digest(served: Served) -> None:
+    digest = served.push("alpha:1.0.0")["digest"]
+    for version in ("1.0.0", digest):
+        assert served.http.get(f"/api/v1/adapters/alpha/versions/{version}").json()["digest"] == digest
+    for version in ("2.0.0", "sha256:" + "0" * 64):
+        assert served.http.get(f"/api/v1/adapters/alpha/versions/{version}").status_code == 404
+
+
+def test_every_door_has_a_path_with_the_tenant(served: Served) -> None:
+    served.push("alpha:1.0.0")
+    for path in ("adapters", "adapters/alpha", "adapters/alpha/versions/1.0.0", "versions?reference=alpha"):
+        assert served.http.get(f"/api/v1/tenants/local/{path}").json() == served.http.get(f"/api/v1/{path}").json()
+    promoted = served.http.post("/api/v1/tenants/local/adapters/alpha/promote", json={"reference": "alpha"})
+    assert promoted.json()["stage"] == "production"
+
+
+def test_another_tenants_things_are_not_there(served: Served) -> None:
+    served.push("alpha:1.0.0")
+    for path in ("adapters", "adapters/alpha", "adapters/nope"):
+        response = served.http.get(f"/api/v1/tenants/acme/{path}")
+        assert (response.status_code, response.json()["code"]) == (404, "not_found")
+        assert response.json()["detail"] == "There is no tenant acme."
+    response = served.http.post("/api/v1/tenants/acme/adapters/alpha/promote", json={"reference": "alpha"})
+    assert response.status_code == 404
 
 
 def test_same_bytes_under_another_number_is_a_409_naming_it(served: Served) -> None:
@@ -86,7 +138,7 @@ def test_a_path_out_of_the_bundle_is_a_400(served: Served, path: str) -> None:
     assert response.status_code == 400
 
 
-@pytest.mark.parametrize("name", ["latest", "v3", "A", "a b", "é", "a..b", "x" * 129, "fake-base"])
+@pytest.mark.parametrize("name", ["latest", "v3", "default", "A", "a b", "é", "a..b", "x" * 129, "fake-base"])
 def test_a_name_outside_the_grammar_or_taken_by_the_base_is_a_4xx(served: Served, name: str) -> None:
     manifest = {"files": [{"path": "a", "size": 1, "digest": "sha256:" + "1" * 64}]}
     response = served.http.post(f"/api/v1/adapters/{name}/versions", json={"manifest": manifest})
@@ -142,6 +194,7 @@ def test_an_alias_moves_only_from_where_it_was_expected(served: Served) -> None:
         ("alpha/versions", {"manifest": {"files": []}}, "files"),
         ("alpha/promote", {"ref": "alpha"}, "reference"),
         ("alpha/rollback", {"reason": 3}, "reason"),
+        ("alpha/promote", {"reference": "alpha", "reason": "x" * 2049}, "reason"),
     ],
 )
 def test_a_wrong_field_of_ours_is_named(served: Served, path: str, body: dict[str, Any], field: str) -> None:

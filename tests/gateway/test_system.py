@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from graftwork.client import Client
 from graftwork.errors import Refused, Unavailable
 from graftwork.gateway.app import build_app
+from graftwork.gateway.server import run_app
 from graftwork.settings import Settings
 from graftwork.testing import FakeEngine, fake_outline
 from support.served import Served, serving
@@ -37,11 +40,34 @@ def test_an_engine_that_cannot_start_is_told_by_ready(settings: Settings) -> Non
             client.chat("hi")
 
 
+def test_an_engine_that_broke_is_told_by_ready(served: Served) -> None:
+    assert served.http.get("/ready").status_code == 200
+    served.engine.ready = False
+    response = served.http.get("/ready")
+    assert response.status_code == 503
+    assert response.json()["reasons"] == ["engine: stopped after an internal error; restart the server"]
+    answer = served.chat()
+    assert answer.status_code == 503
+    assert "restart the server" in answer.json()["error"]["message"]
+
+
+def test_a_server_whose_engine_breaks_ends_with_the_reason(settings: Settings) -> None:
+    class Breaking(FakeEngine):
+        async def start(self) -> None:
+            await super().start()
+            asyncio.get_running_loop().call_soon(setattr, self, "ready", False)
+
+    app = build_app(settings, engine=Breaking(), outline_of=fake_outline, load_in_background=True)
+    with pytest.raises(Unavailable, match="restart the server"):
+        run_app(app, app.state.services.engine, settings, announce=lambda _: None)
+
+
 def test_the_server_answers_while_the_base_loads(settings: Settings) -> None:
     engine = FakeEngine()
 
     async def slow() -> None:
         await engine.gate.wait()
+        engine.ready = True
 
     engine.start = slow  # type: ignore[method-assign]
     app = build_app(settings, engine=engine, outline_of=fake_outline, load_in_background=True)

@@ -83,7 +83,7 @@ def test_a_killed_push_is_invisible_and_the_next_one_works(desk: Desk, tmp_path:
     assert desk.registry.list_adapters("local").items == ()
 
     assert push(desk, tmp_path) == 0
-    (version,) = reader.current().versions("local", "tone")
+    (version,) = reader.current().adapters["local", "tone"].versions
     store = LocalStore(tmp_path / "artifacts")
     assert all(len(b"".join(store.open("local", file.digest))) == file.size for file in version.manifest.files)
     with desk.database.reading() as tx:

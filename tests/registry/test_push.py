@@ -60,6 +60,14 @@ def test_the_same_bytes_with_another_explicit_version_are_a_conflict_naming_the_
         desk.try_push(1, semver="2.0.0")
 
 
+@pytest.mark.parametrize("first", [1, 2])
+def test_the_same_bytes_are_named_also_where_the_version_has_other_bytes(desk: Desk, first: int) -> None:
+    desk.push(first, semver=f"{first}.0.0")
+    desk.push(3 - first, semver=f"{3 - first}.0.0")
+    with pytest.raises(Conflict, match=r"tone:1\.0\.0 already"):
+        desk.try_push(1, semver="2.0.0")
+
+
 def test_the_same_bytes_under_another_name_are_a_version_there(desk: Desk) -> None:
     assert desk.push(1, "tone").digest == desk.push(1, "voice").digest
 
@@ -91,7 +99,7 @@ def test_metadata_that_cannot_be_kept_is_refused(desk: Desk, metadata: Any) -> N
         desk.try_push(1, metadata=metadata)
 
 
-@pytest.mark.parametrize("name", ["", "Tone", "a/b", "latest", "v1", "../x", "é"])
+@pytest.mark.parametrize("name", ["", "Tone", "a/b", "latest", "v1", "default", "../x", "é"])
 def test_a_name_outside_the_grammar_is_refused(desk: Desk, name: str) -> None:
     with pytest.raises(InvalidRequest):
         desk.try_push(1, name)
@@ -110,6 +118,7 @@ def test_metadata_cannot_change_after_registration(desk: Desk) -> None:
     mine["nested"]["k"] = 2
     for held in (version, desk.registry.show("local", "tone")):
         assert json.loads(json.dumps(held.metadata)) == {"tags": ["a"], "nested": {"k": 1}}
+        assert held.metadata is not None
         with pytest.raises(TypeError, match="immutable"):
             held.metadata["nested"]["k"] = 3
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -126,15 +135,18 @@ def test_the_database_refuses_to_change_a_version(desk: Desk, column: str) -> No
         tx.execute(text(f"UPDATE versions SET {column} = {column}"))
 
 
-def test_shown_versions_have_their_account_and_listed_ones_do_not(desk: Desk) -> None:
+def test_shown_versions_have_metadata_and_account_and_listed_ones_do_not(desk: Desk) -> None:
     account = {"ok": True, "tensors": [{"name": "a", "scale": 0.5}]}
-    pushed = desk.push(1, account=account)
+    pushed = desk.push(1, account=account, metadata={"a": 1})
     shown = desk.registry.show("local", "tone")
-    for version in (pushed, shown):
-        assert json.loads(json.dumps(version.to_json()))["account"] == account
+    for version in (pushed, shown, desk.promote("tone")):
+        data = json.loads(json.dumps(version.to_json()))
+        assert (data["account"], data["metadata"]) == (account, {"a": 1})
     (listed,) = desk.registry.list_versions("local", "tone")
-    assert listed.account is None
-    assert "account" not in listed.to_json()
+    (summary,) = desk.registry.list_adapters("local").items
+    for version in (listed, summary.newest):
+        assert (version.account, version.metadata) == (None, None)
+        assert not {"account", "metadata"} & version.to_json().keys()
 
 
 def test_odd_text_in_metadata_and_reasons_reads_back_exactly(desk: Desk) -> None:

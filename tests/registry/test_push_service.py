@@ -15,7 +15,7 @@ from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores.memory import MemoryStore
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused
-from graftwork.registry.push import PushResult, PushService
+from graftwork.registry.push import MAX_BUNDLE_BYTES, PushResult, PushService
 
 if TYPE_CHECKING:
     from registry.conftest import Desk
@@ -64,6 +64,7 @@ class Counter:
     desk: Desk
     folder: Path
     account: FakeAccount = FakeAccount()
+    max_bundle_bytes: int = MAX_BUNDLE_BYTES
     seen: list[dict[str, bytes]] = field(default_factory=list)
     store: MemoryStore = field(default_factory=MemoryStore)
 
@@ -78,8 +79,12 @@ class Counter:
 
     def push(self, manifest: Manifest, name: str = "tone", **more: Any) -> PushResult:
         copies = WorkingCopies(self.folder, self.store)
-        service = PushService(self.desk.registry, self.store, copies, outline, self.account_of)
+        service = PushService(self.desk.registry, self.store, copies, outline, self.account_of, self.max_bundle_bytes)
         return service.push(more.pop("tenant", "local"), name, manifest, actor="me", **more)
+
+    def copies(self) -> list[str]:
+        """The files of all working copies, and of what is left of one."""
+        return sorted(path.name for path in self.folder.rglob("*") if path.is_file())
 
     def is_empty(self) -> bool:
         return self.desk.registry.list_adapters("local").items == ()
@@ -158,6 +163,51 @@ def test_an_adapter_whose_account_is_not_in_order_is_refused_with_its_problems(c
     assert counter.is_empty()
     with pytest.raises(NotFound):
         counter.desk.registry.history("local", "tone")
+
+
+def test_many_paths_of_one_blob_cannot_fill_the_disk(counter: Counter) -> None:
+    blob = counter.upload({"a": b"12345"}).files[0]
+    many = Manifest(tuple(BundleFile(f"file-{number}", blob.size, blob.digest) for number in range(4)))
+    counter.max_bundle_bytes = 19
+    with pytest.raises(Refused, match=r"20 bytes together; a bundle may have 19\."):
+        counter.push(many)
+    assert counter.seen == [] and not counter.folder.exists()
+    counter.max_bundle_bytes = 20
+    assert counter.push(many).created
+
+
+def test_a_refused_push_leaves_no_working_copy_and_the_next_one_works(counter: Counter) -> None:
+    manifest = counter.upload(FILES)
+    counter.account = FakeAccount(ok=False, problems=("q_proj: NaN",))
+    with pytest.raises(Refused):
+        counter.push(manifest)
+    assert counter.copies() == []
+    counter.account = FakeAccount()
+    with pytest.raises(InvalidRequest):
+        counter.push(manifest, metadata={"x": float("nan")})
+    assert counter.copies() == []
+    assert counter.push(manifest).created
+    assert counter.copies() == sorted(FILES)
+
+
+def test_a_refused_push_leaves_the_copy_of_a_version_with_the_same_bytes(counter: Counter) -> None:
+    manifest = counter.upload(FILES)
+    counter.push(manifest)
+    with pytest.raises(Conflict):
+        counter.push(manifest, semver="2.0.0")
+    counter.account = FakeAccount(ok=False)
+    with pytest.raises(Refused):
+        counter.push(manifest, "voice")
+    assert counter.copies() == sorted(FILES)
+
+
+def test_another_tenants_version_keeps_no_copy_of_ours(counter: Counter) -> None:
+    counter.push(counter.upload(FILES, "acme"), tenant="acme")
+    counter.account = FakeAccount(ok=False)
+    with pytest.raises(Refused):
+        counter.push(counter.upload(FILES))
+    assert counter.copies() == sorted(FILES)
+    assert list((counter.folder / "local").iterdir()) == []
 
 
 def test_the_bases_own_name_is_taken(counter: Counter) -> None:

@@ -26,8 +26,7 @@ def reader(desk: Desk) -> SnapshotReader:
 
 def test_an_empty_database_is_an_empty_snapshot(reader: SnapshotReader) -> None:
     snapshot = reader.current()
-    assert (snapshot.position, snapshot.names("local"), snapshot.versions("local", "tone")) == (0, (), ())
-    assert snapshot.adapter("local", "tone") is None
+    assert (snapshot.position, snapshot.names("local"), snapshot.adapters) == (0, (), {})
 
 
 def test_while_nothing_changes_the_snapshot_is_the_same_object(desk: Desk, reader: SnapshotReader) -> None:
@@ -41,6 +40,13 @@ def test_a_commit_that_the_log_does_not_speak_of_changes_nothing(desk: Desk, rea
     with desk.database.transaction() as tx:
         tx.exec_driver_sql("CREATE TABLE elsewhere (a)")
     assert reader.current() is before
+
+
+def test_metadata_and_account_are_not_read_again_with_each_push(desk: Desk, reader: SnapshotReader) -> None:
+    for content in (1, 2, 3):
+        desk.push(content, metadata={"long": "x" * 1000}, account={"ok": True})
+        for version in reader.current().adapters["local", "tone"].versions:
+            assert (version.metadata, version.account) == (None, None)
 
 
 def test_our_own_commit_is_seen_at_once(desk: Desk, reader: SnapshotReader) -> None:
@@ -62,7 +68,7 @@ def test_a_commit_of_another_process_is_seen_at_once(desk: Desk, reader: Snapsho
         "    Registry(database).promote('local', 'tone:1.0.0', actor='other')\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", script, desk.url], check=True)
-    (version,) = reader.current().versions("local", "tone")
+    (version,) = reader.current().adapters["local", "tone"].versions
     assert (version.stage, version.aliases) == ("production", ("production",))
 
 
@@ -71,7 +77,7 @@ def test_old_snapshots_stay_as_they_were(desk: Desk, reader: SnapshotReader) -> 
     before = reader.current()
     desk.push(2)
     desk.promote("tone:1.0.0")
-    assert [version.stage for version in before.versions("local", "tone")] == ["development"]
+    assert [version.stage for version in before.adapters["local", "tone"].versions] == ["development"]
     with pytest.raises(dataclasses.FrozenInstanceError):
         before.position = 9  # type: ignore[misc]
 
@@ -134,7 +140,7 @@ def test_readers_in_many_threads_see_each_commit_that_came_before(desk: Desk, re
     def read() -> None:
         while not done.is_set():
             least = committed[0]
-            if len(reader.current().versions("local", "tone")) < least:
+            if len(reader.current().adapters["local", "tone"].versions) < least:
                 failures.append(least)
 
     threads = [threading.Thread(target=read) for _ in range(4)]

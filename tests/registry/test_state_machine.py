@@ -141,7 +141,9 @@ class PointerMachine(RuleBasedStateMachine):
         snapshot = self.reader.current()
         assert snapshot == read_snapshot(self.desk.database)
         for name in snapshot.names("local"):
-            assert list(snapshot.versions("local", name)[::-1]) == self.desk.registry.list_versions("local", name)
+            assert list(snapshot.adapters["local", name].versions[::-1]) == self.desk.registry.list_versions(
+                "local", name
+            )
             bare = snapshot.resolve("local", Reference(None, name, Newest()))
             assert bare == self.desk.registry.show("local", name)
 

@@ -54,6 +54,12 @@ def test_without_a_name_the_base_answers(model: str | None) -> None:
     assert (decision.version, decision.model, decision.reason) == (None, BASE, "default:base")
 
 
+@pytest.mark.parametrize("asked", [{"adapter_id": ""}, {"header": ""}, {"adapter_id": "", "model": BASE}])
+def test_an_empty_adapter_never_means_the_base(asked: dict[str, str]) -> None:
+    with pytest.raises(UnknownModel):
+        chosen(**asked)
+
+
 def test_the_base_answers_to_its_own_name() -> None:
     decision = chosen(model=BASE)
     assert (decision.version, decision.model, decision.arm, decision.reason) == (

@@ -90,6 +90,8 @@ def subjects_after(tx: Transaction, position: int) -> set[tuple[str, str]]:
 def verify_chain(tx: Transaction, *, expected_head: str | None = None) -> int:
     """How many events there are, after checking every hash.
 
+    NOTE: it reads the whole log, so no request and no start calls it; tests and audits by hand do.
+
     Raises:
         Damaged: naming the first position where the chain does not hold, or when `expected_head` is not in
             it.

@@ -13,6 +13,8 @@ from graftwork.errors import InvalidRequest
 MAX_LENGTH = 128
 GRAMMAR = re.compile(r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*", re.ASCII)
 RESERVED = re.compile(r"latest|v[0-9]+", re.ASCII)
+#: No adapter's name either: as `model` it means the base, so such an adapter would never answer.
+DEFAULT = "default"
 
 
 def is_name(text: str) -> bool:
@@ -28,6 +30,8 @@ def check_name(text: str, *, what: str) -> str:
     """
     if not isinstance(text, str):
         raise InvalidRequest(f"The {what} name must be a string, not {type(text).__name__}.", field=what)
+    if what == "adapter" and text == DEFAULT:
+        raise InvalidRequest("The adapter name 'default' is reserved: as a model it means the base.", field=what)
     if is_name(text):
         return text
     shown = ascii(text if len(text) <= 80 else text[:80] + "…")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.bundle import Manifest
 from graftwork.artifacts.digest import digest_of_file, hex_of
+from graftwork.artifacts.partial import partial_folder, sweep
 from graftwork.artifacts.stores import BlobStore
 from graftwork.errors import Damaged, Unavailable
-
-#: Below the root; begins with a dot, as no tenant can. What a crash leaves here is garbage.
-PARTIAL = ".partial"
 
 
 class WorkingCopies:
@@ -27,6 +28,9 @@ class WorkingCopies:
     def __init__(self, root: Path, store: BlobStore) -> None:
         self._root = root
         self._store = store
+        self._lock = threading.Lock()
+        self._trials: Counter[Path] = Counter()
+        sweep(root)
 
     def materialise(self, tenant: str, manifest: Manifest) -> Path:
         """The folder with exactly the manifest's files, every byte of them checked in this call.
@@ -38,7 +42,7 @@ class WorkingCopies:
                 the blob was uploaded again.
             Unavailable: the folder cannot be written.
         """
-        folder = self._root / check_tenant(tenant) / hex_of(manifest.digest())
+        folder = self._folder(tenant, manifest)
         if _holds(folder, manifest):
             return folder
         try:
@@ -47,11 +51,42 @@ class WorkingCopies:
             raise Unavailable(f"The working copy {folder} cannot be written: {exc.strerror}.") from exc
         return folder
 
+    @contextmanager
+    def trial(self, tenant: str, manifest: Manifest, *, keep: Callable[[], bool]) -> Iterator[Path]:
+        """A copy to judge: when the block raises, the copy goes again, unless `keep()` says that it is needed.
+
+        Of several trials of one copy in this process, only the one that ends last removes it. Raises as
+        `materialise`.
+        """
+        folder, failed = self._folder(tenant, manifest), True
+        with self._lock:
+            self._trials[folder] += 1
+        try:
+            yield self.materialise(tenant, manifest)
+            failed = False
+        finally:
+            with self._lock:  # also while it is removed, so that no new trial finds half of it
+                self._trials[folder] -= 1
+                if not self._trials[folder]:
+                    del self._trials[folder]
+                    if failed and not keep():
+                        self._remove(folder)
+
+    def _folder(self, tenant: str, manifest: Manifest) -> Path:
+        return self._root / check_tenant(tenant) / hex_of(manifest.digest())
+
+    def _remove(self, folder: Path) -> None:
+        with suppress(OSError), self._scratch() as scratch:
+            folder.rename(scratch / "stale")
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(dir=partial_folder(self._root), ignore_cleanup_errors=True) as scratch:
+            yield Path(scratch)
+
     def _build(self, tenant: str, manifest: Manifest, folder: Path) -> None:
-        partials = self._root / PARTIAL
-        partials.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=partials, ignore_cleanup_errors=True) as scratch:
-            fresh, stale = Path(scratch) / "fresh", Path(scratch) / "stale"
+        with self._scratch() as scratch:
+            fresh, stale = scratch / "fresh", scratch / "stale"
             self._unpack(tenant, manifest, fresh)
             folder.parent.mkdir(parents=True, exist_ok=True)
             if not _moved(fresh, folder) and not _holds(folder, manifest):
@@ -61,14 +96,26 @@ class WorkingCopies:
                     raise Damaged(f"The working copy {folder} keeps changing while it is made; delete that folder.")
 
     def _unpack(self, tenant: str, manifest: Manifest, folder: Path) -> None:
+        written: dict[str, Path] = {}
         for file in manifest.files:
             path = folder / file.path
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as out:
-                size = sum(out.write(chunk) for chunk in self._store.open(tenant, file.digest))
-            if size != file.size:
+            twin = written.setdefault(file.digest, path)
+            if twin is path or not _linked(path, twin):
+                with path.open("xb") as out:
+                    out.writelines(self._store.open(tenant, file.digest))
+            if (size := path.stat().st_size) != file.size:
                 raise Damaged(f"{file.path} has {size} bytes, not {file.size} as its manifest says.")
             path.chmod(0o444)
+
+
+def _linked(path: Path, twin: Path) -> bool:
+    """Give `twin` a second name, so that equal bytes take their room once; not every file system can."""
+    try:
+        path.hardlink_to(twin)
+    except OSError:
+        return False
+    return True
 
 
 def _moved(fresh: Path, folder: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from graftwork.cli import ask, base, demo, inspect, registry, serve
+from graftwork.cli import ask, base, completion, demo, inspect, registry, serve
 from graftwork.cli.context import Context, OutputFormat
 from graftwork.errors import GraftworkError, InvalidRequest, Refused
 
@@ -29,6 +29,7 @@ ask.add_to(app)
 inspect.add_to(app)
 base.add_to(app)
 demo.add_to(app)
+completion.add_to(app)
 
 
 def _version(wanted: bool) -> None:
@@ -75,7 +76,7 @@ def run() -> None:
 
 
 #: Fields of a wrong request that are words of the command line itself.
-_USAGE = frozenset({"settings", "url", "meta"})
+_USAGE = frozenset({"settings", "url", "meta", "base"})
 
 
 def _tell(error: GraftworkError) -> None:

@@ -83,7 +83,7 @@ class Client:
         return self._wire.pages("/api/v1/adapters", "adapters")
 
     def versions(self, name: str) -> list[Json]:
-        """Every version of one adapter, in the order they were pushed."""
+        """Every version of one adapter, the newest first."""
         return self._wire.pages(f"{_adapter(name)}/versions", "versions")
 
     def show(self, reference: str) -> Json:

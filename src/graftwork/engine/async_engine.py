@@ -93,8 +93,8 @@ class AsyncEngine:
         )
         self._scheduler = Scheduler(self._kv, config.max_num_seqs, config.max_num_batched_tokens)
         runner = Runner(model, kernels, self._kv, self._cache.slots)
-        room = WaitingRoom(self._cache, self._loader, config.load_timeout_s, time.monotonic)
-        self._loop = EngineLoop(runner, self._scheduler, room, text, self._deliver)
+        self._room = WaitingRoom(self._cache, self._loader, config.load_timeout_s, time.monotonic)
+        self._loop = EngineLoop(runner, self._scheduler, self._room, text, self._deliver)
         self._streams: dict[str, _Stream] = {}
         self._loads: dict[str, list[asyncio.Future[None]]] = {}
         self._loads_lock = threading.Lock()
@@ -199,6 +199,7 @@ class AsyncEngine:
     def check(self) -> None:
         """Assert the invariants of everything that is owned; only while no step runs."""
         self._scheduler.check()
+        self._room.check()
         self._cache.check()
 
     def _sequence(self, request: GenerationRequest) -> Sequence:

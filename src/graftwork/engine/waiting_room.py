@@ -101,6 +101,12 @@ class WaitingRoom:
                 load.called_off = True
                 self._loader.cancel(sequence.adapter.digest)
 
+    def check(self) -> None:
+        """Every row that waits is in one place, and none of them holds a pin."""
+        rows = [*self._entered, *(row for load in self._loads.values() for row in load.rows)]
+        assert len({id(row) for row in rows}) == len(rows), "a row waits twice"
+        assert all(row.slot is None for row in rows), "a row that waits holds a pin"
+
     def _pin(self, sequence: Sequence) -> bool:
         assert sequence.adapter is not None, "base rows need no pin"
         sequence.slot = self._cache.pin(sequence.adapter.digest)

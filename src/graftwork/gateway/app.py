@@ -9,21 +9,22 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
+from graftwork.access.names import DEFAULT, check_name
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import load_store
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.request import AdapterHandle
-from graftwork.errors import Conflict
+from graftwork.errors import Conflict, InvalidRequest
 from graftwork.gateway import blobs, errors, inference, model_list, registry_routes, system
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.openapi import describe_bodies
 from graftwork.gateway.request_scope import RequestScope
-from graftwork.gateway.services import Services
+from graftwork.gateway.services import Services, own_tenant
 from graftwork.models.base import base_name
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
@@ -31,7 +32,7 @@ from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
-from graftwork.traffic.choice import Asked, choose
+from graftwork.traffic.choice import Asked, choose, require_base
 from graftwork.version import __version__
 
 if TYPE_CHECKING:
@@ -58,10 +59,13 @@ def build_app(
         load_in_background: answer while the base loads (503 where it matters) instead of waiting.
 
     Raises:
+        InvalidRequest: the base's name is not one that requests can use.
         GraftworkError: the database or the store cannot be opened.
     """
+    base = engine.outline.base if engine is not None else base_name(settings)
+    _check_base_name(base)
     database = Database(settings.database_url)
-    services = _services(settings, database, engine, make_engine, outline_of or _prepared_outline(settings))
+    services = _services(settings, base, database, engine, make_engine, outline_of or _prepared_outline(settings))
     app = FastAPI(
         title="Graftwork",
         version=__version__,
@@ -70,8 +74,15 @@ def build_app(
         redoc_url=None,
     )
     app.state.services = services
-    for doors in (inference, model_list, blobs, registry_routes, system):
+    for doors in (inference, model_list, blobs, system):
         app.include_router(doors.router)
+    app.include_router(registry_routes.router, prefix="/api/v1")
+    app.include_router(  # the same doors again, spelt out
+        registry_routes.router,
+        prefix="/api/v1/tenants/{tenant}",
+        dependencies=[Depends(own_tenant)],
+        include_in_schema=False,
+    )
     errors.install(app)
     describe_bodies(app)
     app.add_middleware(RequestScope, telemetry=services.telemetry)
@@ -80,6 +91,7 @@ def build_app(
 
 def _services(
     settings: Settings,
+    base: str,
     database: Database,
     engine: GenerationEngine | None,
     make_engine: EngineFactory | None,
@@ -90,9 +102,8 @@ def _services(
     copies = WorkingCopies(settings.bundles, store)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()
-    base = engine.outline.base if engine is not None else base_name(settings)
     if slot.wanted:
-        _check_base_name(base, snapshots)
+        _check_base_name_is_free(base, snapshots)
     telemetry.watch_engine(slot.stats)
     return Services(
         settings=settings,
@@ -114,7 +125,13 @@ def _services(
     )
 
 
-def _check_base_name(base: str, snapshots: SnapshotReader) -> None:
+def _check_base_name(base: str) -> None:
+    check_name(base, what="base")
+    if base == DEFAULT:
+        raise InvalidRequest("The base name 'default' is reserved: requests mean any base by it.", field="base")
+
+
+def _check_base_name_is_free(base: str, snapshots: SnapshotReader) -> None:
     if base in snapshots.current().names(LOCAL):
         raise Conflict(
             f"An adapter is named {base}, as is the base model, so that the name would mean two things. "
@@ -166,4 +183,5 @@ def _pinned(services: Services, reference: str) -> AdapterHandle:
     asked = Asked(adapter_id=reference)
     found = choose(asked, tenant=LOCAL, base=services.base, versions=services.snapshots.current())
     assert found.version is not None, "an explicit adapter never means the base"
+    require_base(found, base=services.base, base_digest=services.engine.get().outline.weights_digest)
     return AdapterHandle(found.version.digest, LOCAL, found.model)

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from graftwork.errors import Damaged, InvalidRequest, NotFound
-from graftwork.gateway.request_body import limited
+from graftwork.gateway.origin import refuse_foreign_origin
+from graftwork.gateway.request_body import BYTES, check_media_type, limited
 from graftwork.gateway.services import services_of, tenant_of
+from graftwork.gateway.spool import spooled
 
-router = APIRouter(prefix="/api/v1/blobs", tags=["registry"])
+router = APIRouter(prefix="/api/v1/blobs", tags=["registry"], dependencies=[Depends(refuse_foreign_origin)])
 
 
 @router.put("/{digest}")
 async def put_blob(request: Request, digest: str) -> Response:
     """Store the body under its digest: 201, or 200 where it was there already."""
     services, tenant = services_of(request), tenant_of(request)
+    check_media_type(request, BYTES)
     before = await run_in_threadpool(services.store.has, tenant, digest)
     body = limited(request, services.settings.max_blob_bytes, "max_blob_bytes")
-    chunks = _from_thread(body, asyncio.get_running_loop())
     try:
-        size = await run_in_threadpool(services.store.put, tenant, digest, chunks)
+        async with spooled(body, services.settings.home) as chunks:
+            size = await run_in_threadpool(services.store.put, tenant, digest, chunks)
     except Damaged as error:
         raise InvalidRequest(f"The bytes do not match their digest. {error.message}", field="digest") from error
     return JSONResponse({"digest": digest, "size": size}, 200 if before == size else 201)
@@ -38,13 +38,3 @@ async def head_blob(request: Request, digest: str) -> Response:
     if size is None:
         raise NotFound(f"There is no blob {digest[:80]}.")
     return Response(headers={"x-graftwork-blob-size": str(size)})
-
-
-def _from_thread(chunks: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> Iterator[bytes]:
-    """`chunks` for a worker thread, which waits for each: a slow disk slows the client, not the server."""
-
-    async def one() -> bytes | None:
-        return await anext(chunks, None)
-
-    while (chunk := asyncio.run_coroutine_threadsafe(one(), loop).result()) is not None:
-        yield chunk

@@ -14,6 +14,8 @@ from graftwork.errors import GraftworkError, Unavailable
 
 log = logging.getLogger(__name__)
 
+_BROKEN = "stopped after an internal error; restart the server"
+
 
 class GenerationEngine(Protocol):
     """What the gateway needs of an engine; `engine.AsyncEngine` is one, `testing.FakeEngine` another."""
@@ -24,6 +26,11 @@ class GenerationEngine(Protocol):
     @property
     def loaded_digest(self) -> str:
         """Of the weights when they were loaded, in the dtype that they are served in."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are answered; once started, false means that it broke and stays so."""
         ...
 
     async def start(self) -> None:
@@ -59,39 +66,51 @@ class EngineSlot:
         self._make = make
         self._waiting_for: list[str] = ["base: not loaded yet"] if engine or make else []
         self._started = False
-        #: Why the engine could not start; None while it may still.
-        self.failure: BaseException | None = None
+        self._failure: BaseException | None = None
 
     @property
     def wanted(self) -> bool:
         return self._engine is not None or self._make is not None
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why there is no engine and will be none: it could not start, or it broke; else None."""
+        return Unavailable(f"The engine {_BROKEN}.") if self._broken else self._failure
+
+    @property
+    def _broken(self) -> bool:
+        return self._started and self._engine is not None and not self._engine.ready
+
     def get(self) -> GenerationEngine:
         """The started engine; raises Unavailable with the reason while there is none."""
+        if self._broken:
+            raise Unavailable(f"The engine {_BROKEN}.")
         if self._started and self._engine is not None:
             return self._engine
         if not self.wanted:
             raise Unavailable("This server has no engine: it answers registry calls only. Run `graftwork serve`.")
-        if self.failure is not None:
-            raise Unavailable(f"The engine could not start: {_message(self.failure)}")
+        if self._failure is not None:
+            raise Unavailable(f"The engine could not start: {_message(self._failure)}")
         raise Unavailable("The base model is still loading. Try again soon; GET /ready tells when.")
 
     def reasons(self) -> Sequence[str]:
         """Why the server is not ready; empty when it is."""
         if not self.wanted:
             return ["engine: this server has none"]
-        if self.failure is not None:
-            return [f"engine: {_message(self.failure)}"]
+        if self._broken:
+            return [f"engine: {_BROKEN}"]
+        if self._failure is not None:
+            return [f"engine: {_message(self._failure)}"]
         return tuple(self._waiting_for)
 
     async def start(self, pins: Sequence[Pin] = ()) -> None:
-        """Make and start the engine, then load the pinned adapters; a failure is kept in `failure`."""
+        """Make and start the engine, then load the pinned adapters; what goes wrong is told by `failure`."""
         if not self.wanted:
             return
         try:
             await self._start_engine()
         except Exception as error:
-            self.failure = error
+            self._failure = error
             log.error("the engine could not start: %s", _message(error), exc_info=_foreign(error))
             return
         self._waiting_for = [f"pinned adapter {reference}: loading" for reference, _ in pins]
@@ -118,6 +137,7 @@ class EngineSlot:
         return None
 
     async def stop(self) -> None:
+        self._failure = self.failure  # whoever ends the process asks when the engine is gone
         engine, self._engine, self._make = self._engine, None, None
         if engine is not None and self._started:
             self._started = False

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from graftwork.errors import GraftworkError, InvalidRequest, Refused, UnknownModel
 from graftwork.gateway.disconnect import ClientGone
-from graftwork.gateway.request_body import BodyTooLarge
+from graftwork.gateway.request_body import WrongBody
 from graftwork.protocol.errors import Kind, kind_of, openai_error, problem
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def answer_error(path: str, error: BaseException) -> Response:
         return _answer(path, kind.status, kind, message)
     if kind.status >= 500:
         log.warning("%s: %s", type(error).__name__, error.message)
-    status = 413 if isinstance(error, BodyTooLarge) else kind.status
+    status = error.status if isinstance(error, WrongBody) else kind.status
     extra: dict[str, Any] = {}
     if isinstance(error, InvalidRequest):
         extra["field"] = error.field

@@ -13,7 +13,7 @@ from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationReques
 from graftwork.gateway.answer_shape import AnswerShape, Envelope
 from graftwork.gateway.disconnect import EventStream, unless_gone
 from graftwork.gateway.openapi import body_of
-from graftwork.gateway.request_body import read_body
+from graftwork.gateway.request_body import read_json
 from graftwork.gateway.sampling import sampling_params
 from graftwork.gateway.services import Services, services_of, tenant_of
 from graftwork.gateway.shapes import CHAT, TEXT
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/v1", tags=["inference"])
 async def chat_completions(request: Request) -> Response:
     """The assistant's next message, whole or streamed."""
     services = services_of(request)
-    body = ChatRequest.read(await read_body(request, services.settings.max_body_bytes))
+    body = await read_json(request, services.settings.max_body_bytes, ChatRequest)
     prompt = ChatPrompt(tuple(message.for_template() for message in body.messages))
     return await _answer(request, services, body, [prompt], CHAT)
 
@@ -40,7 +40,7 @@ async def chat_completions(request: Request) -> Response:
 async def completions(request: Request) -> Response:
     """The continuation of each prompt, whole or streamed."""
     services = services_of(request)
-    body = CompletionRequest.read(await read_body(request, services.settings.max_body_bytes))
+    body = await read_json(request, services.settings.max_body_bytes, CompletionRequest)
     return await _answer(request, services, body, body.prompts, TEXT)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -12,13 +12,14 @@ from starlette.responses import JSONResponse, Response
 from graftwork.artifacts.bundle import Manifest
 from graftwork.errors import GraftworkError, InvalidRequest, Refused
 from graftwork.gateway.openapi import body_of
-from graftwork.gateway.request_body import read_body
+from graftwork.gateway.origin import refuse_foreign_origin
+from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import actor_of, services_of, tenant_of
 from graftwork.protocol.registry import AliasBody, PromoteBody, PushBody, RollbackBody
 from graftwork.registry.reference import parse_reference
 from graftwork.registry.versions import Version
 
-router = APIRouter(prefix="/api/v1", tags=["registry"])
+router = APIRouter(tags=["registry"], dependencies=[Depends(refuse_foreign_origin)])
 
 DEFAULT_PAGE = 100
 
@@ -56,7 +57,7 @@ async def list_versions(request: Request, name: str) -> Response:
 async def push(request: Request, name: str) -> Response:
     """Register a version of blobs that are stored: 201, or 200 where the same bytes are registered."""
     services = services_of(request)
-    body = PushBody.read(await read_body(request, services.settings.max_body_bytes))
+    body = await read_json(request, services.settings.max_body_bytes, PushBody)
     try:
         result = await run_in_threadpool(
             services.pushes.push,
@@ -71,13 +72,19 @@ async def push(request: Request, name: str) -> Response:
         services.telemetry.pushes.labels("refused" if isinstance(error, Refused) else "failed").inc()
         raise
     services.telemetry.pushes.labels("created" if result.created else "unchanged").inc()
-    place = f"/api/v1/versions?reference={quote(f'{name}@{result.version.digest}', safe='')}"
+    place = f"/api/v1/adapters/{name}/versions/{quote(result.version.semver)}"
     answer = {**result.version.to_json(), "account": result.account.to_json()}
     return JSONResponse(answer, 201 if result.created else 200, {"location": place})
 
 
+@router.get("/adapters/{name}/versions/{version}")
+async def show_version(request: Request, name: str, version: str) -> Response:
+    """One version by its number or its digest, with the account of its tensors."""
+    return await find_version(request, f"{name}{'@' if version.startswith('sha256:') else ':'}{version}")
+
+
 @router.get("/versions")
-async def show_version(request: Request, reference: str = Query()) -> Response:
+async def find_version(request: Request, reference: str = Query()) -> Response:
     """The version that a reference means, with the account of its tensors."""
     version = await run_in_threadpool(services_of(request).registry.show, tenant_of(request), reference)
     return JSONResponse(version.to_json())
@@ -87,7 +94,7 @@ async def show_version(request: Request, reference: str = Query()) -> Response:
 async def promote(request: Request, name: str) -> Response:
     """Put a version into production: stage and alias in one step."""
     services = services_of(request)
-    body = PromoteBody.read(await read_body(request, services.settings.max_body_bytes))
+    body = await read_json(request, services.settings.max_body_bytes, PromoteBody)
     _check_same_adapter(name, body.reference)
     version = await run_in_threadpool(
         services.registry.promote,
@@ -103,8 +110,7 @@ async def promote(request: Request, name: str) -> Response:
 async def rollback(request: Request, name: str) -> Response:
     """Move `@production` back to the version before."""
     services = services_of(request)
-    raw = await read_body(request, services.settings.max_body_bytes)
-    body = RollbackBody.read(raw or b"{}")
+    body = await read_json(request, services.settings.max_body_bytes, RollbackBody, absent=b"{}")
     version = await run_in_threadpool(
         services.registry.rollback, tenant_of(request), name, actor=actor_of(request), reason=body.reason
     )
@@ -115,7 +121,7 @@ async def rollback(request: Request, name: str) -> Response:
 async def set_alias(request: Request, name: str, alias: str) -> Response:
     """Point an alias at a version; 412 when `expected` says that it moved meanwhile."""
     services = services_of(request)
-    body = AliasBody.read(await read_body(request, services.settings.max_body_bytes))
+    body = await read_json(request, services.settings.max_body_bytes, AliasBody)
     version = await run_in_threadpool(
         services.registry.set_alias,
         tenant_of(request),

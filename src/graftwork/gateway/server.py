@@ -29,7 +29,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
 
     Raises:
         Unavailable: the address cannot be listened on.
-        GraftworkError: the base could not be loaded.
+        GraftworkError: the base could not be loaded, or the engine broke.
     """
     app = build_app(settings, make_engine=make_engine, load_in_background=True)
     run_app(app, app.state.services.engine, settings, announce)
@@ -61,7 +61,7 @@ def run_app(app: ASGIApp, slot: EngineSlot, settings: Settings, announce: Callab
 
 
 class _Server(uvicorn.Server):
-    """Stops by itself when the engine could not start: what can never be ready must not look alive."""
+    """Stops by itself when the engine could not start or broke: what can never be ready must not look alive."""
 
     def __init__(self, config: uvicorn.Config, slot: EngineSlot) -> None:
         super().__init__(config)

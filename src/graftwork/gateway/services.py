@@ -10,6 +10,7 @@ from starlette.requests import Request
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import BlobStore
+from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.registry.push import PushService
@@ -44,6 +45,12 @@ def services_of(request: Request) -> Services:
 def tenant_of(request: Request) -> str:
     """Who is asking. One place to ask, so that keys can come without touching the doors."""
     return LOCAL
+
+
+async def own_tenant(request: Request, tenant: str) -> None:
+    """Raises NotFound where the path names another tenant: one that is there and one that is not look alike."""
+    if tenant != tenant_of(request):
+        raise NotFound(f"There is no tenant {tenant[:200]}.")
 
 
 def actor_of(request: Request) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graftwork.engine.request import TokenLogprob
 from graftwork.gateway.answer_shape import AnswerShape, Choice
-
-#: JSON has no infinity; OpenAI's own stand-in for "impossible".
-_IMPOSSIBLE = -9999.0
 
 
 class _Chat:
@@ -69,21 +65,16 @@ class _Text:
             offset += len(one.token)
         return {
             "tokens": [one.token for one in entries],
-            "token_logprobs": [_finite(one.logprob) for one in entries],
+            "token_logprobs": [one.logprob for one in entries],
             "top_logprobs": [
-                {one.token: _finite(one.logprob)} | {other.token: _finite(other.logprob) for other in one.top}
-                for one in entries
+                {one.token: one.logprob} | {other.token: other.logprob for other in one.top} for one in entries
             ],
             "text_offset": offsets,
         }
 
 
 def _entry(one: Any) -> dict[str, Any]:
-    return {"token": one.token, "logprob": _finite(one.logprob), "bytes": list(one.bytes)}
-
-
-def _finite(logprob: float) -> float:
-    return logprob if math.isfinite(logprob) else _IMPOSSIBLE
+    return {"token": one.token, "logprob": one.logprob, "bytes": list(one.bytes)}
 
 
 CHAT: AnswerShape = _Chat()

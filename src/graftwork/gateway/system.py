@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.services import services_of
 
 router = APIRouter(tags=["system"])
@@ -46,7 +47,7 @@ async def base(request: Request) -> Response:
     return JSONResponse({"name": services.base, **facts, "linear_sites": len(outline.linears)})
 
 
-@router.post("/api/v1/base/verify")
+@router.post("/api/v1/base/verify", dependencies=[Depends(refuse_foreign_origin)])
 async def verify_base(request: Request) -> Response:
     """Hash the weights in memory again and compare with what was loaded: W is frozen."""
     engine = services_of(request).engine.get()

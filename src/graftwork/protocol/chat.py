@@ -12,6 +12,8 @@ from graftwork.protocol.not_yet import NOT_YET_CHAT, refuse_not_yet
 from graftwork.protocol.sampling import INT32, SamplingFields
 
 MAX_TOP_LOGPROBS = 20
+MAX_MESSAGES = 2048
+MAX_PARTS = 256
 
 
 def _role(value: Any) -> Any:
@@ -28,6 +30,8 @@ def _text(value: Any) -> Any:
         return value
     if not isinstance(value, list) or not value:
         raise ValueError("must be a string or a non-empty list of {'type': 'text', 'text': …} parts")
+    if len(value) > MAX_PARTS:
+        raise ValueError(f"has {len(value)} parts; at most {MAX_PARTS} in one message")
     texts: list[str] = []
     for part in value:
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
@@ -54,7 +58,7 @@ class Message(Body):
 class ChatRequest(SamplingFields):
     """A chat: messages in, the assistant's next message out."""
 
-    messages: list[Message]
+    messages: Annotated[list[Message], Field(max_length=MAX_MESSAGES)]
     max_completion_tokens: Annotated[int | None, Field(ge=1, lt=INT32)] = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int | None, Field(ge=0, le=MAX_TOP_LOGPROBS)] = None

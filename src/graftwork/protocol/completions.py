@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from graftwork.errors import InvalidRequest
 from graftwork.protocol.not_yet import NOT_YET_COMPLETIONS, refuse_not_yet
 from graftwork.protocol.sampling import SamplingFields
 
 MAX_LOGPROBS = 5
 MAX_PROMPTS = 128
+MAX_PROMPT_TOKENS = 1 << 20  # of all prompts given as token ids
 DEFAULT_MAX_TOKENS = 16  # OpenAI's own default on this door
 
 OnePrompt = str | tuple[int, ...]
@@ -22,6 +22,7 @@ def _prompts(value: Any) -> tuple[OnePrompt, ...]:
     if isinstance(value, str):
         return (value,)
     if isinstance(value, list) and value:
+        _check_lengths(value)
         if all(isinstance(one, str) for one in value):
             return tuple(value)
         if _token_ids(value):
@@ -29,6 +30,16 @@ def _prompts(value: Any) -> tuple[OnePrompt, ...]:
         if all(isinstance(one, list) and one and _token_ids(one) for one in value):
             return tuple(tuple(one) for one in value)
     raise ValueError("must be a string, a non-empty list of token ids, or a non-empty list of either")
+
+
+def _check_lengths(value: list[Any]) -> None:
+    prompts, tokens = len(value), sum(len(one) for one in value if isinstance(one, list))
+    if type(value[0]) is int:
+        prompts, tokens = 1, prompts
+    if prompts > MAX_PROMPTS:
+        raise ValueError(f"has {prompts} prompts; at most {MAX_PROMPTS} in one request")
+    if tokens > MAX_PROMPT_TOKENS:
+        raise ValueError(f"has {tokens} token ids; at most {MAX_PROMPT_TOKENS} in one request")
 
 
 def _token_ids(value: list[Any]) -> bool:
@@ -44,11 +55,6 @@ class CompletionRequest(SamplingFields):
 
     def check(self) -> None:
         refuse_not_yet(self.model_extra or {}, NOT_YET_COMPLETIONS)
-        if len(self.prompt) > MAX_PROMPTS:
-            raise InvalidRequest(
-                f"prompt has {len(self.prompt)} prompts; at most {MAX_PROMPTS} in one request.",
-                field="prompt",
-            )
 
     @property
     def prompts(self) -> tuple[OnePrompt, ...]:

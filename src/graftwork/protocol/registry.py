@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
 from graftwork.protocol.body import Body
+
+MAX_REASON = 2048
+Reason = Annotated[str | None, Field(max_length=MAX_REASON)]
 
 
 class OurBody(Body):
@@ -27,13 +30,13 @@ class PromoteBody(OurBody):
     """POST …/promote: which version, and why."""
 
     reference: str
-    reason: str | None = None
+    reason: Reason = None
 
 
 class RollbackBody(OurBody):
     """POST …/rollback: why."""
 
-    reason: str | None = None
+    reason: Reason = None
 
 
 class AliasBody(OurBody):
@@ -41,4 +44,4 @@ class AliasBody(OurBody):
 
     target: str
     expected: str | None = None
-    reason: str | None = None
+    reason: Reason = None

@@ -8,17 +8,15 @@ from pydantic import BeforeValidator, Field
 
 from graftwork.protocol.body import Body
 
-MAX_STOPS = 16
+MAX_STOP_TOKEN_IDS = 16
 INT32, INT64 = 2**31, 2**63
 
 
 def _stop(value: Any) -> Any:
     stops = [value] if isinstance(value, str) else value
-    if stops is None or (
-        isinstance(stops, list) and len(stops) <= MAX_STOPS and all(isinstance(one, str) and one for one in stops)
-    ):
+    if stops is None or (isinstance(stops, list) and all(isinstance(one, str) and one for one in stops)):
         return stops or []
-    raise ValueError(f"must be a non-empty string or a list of at most {MAX_STOPS} of them")
+    raise ValueError("must be a non-empty string or a list of them")
 
 
 class StreamOptions(Body):
@@ -44,7 +42,9 @@ class SamplingFields(Body):
 
     max_tokens: Annotated[int | None, Field(ge=1, lt=INT32)] = None
     stop: Annotated[list[str], BeforeValidator(_stop)] = Field(default_factory=list)
-    stop_token_ids: Annotated[list[Annotated[int, Field(ge=0, lt=INT32)]] | None, Field(max_length=MAX_STOPS)] = None
+    stop_token_ids: Annotated[
+        list[Annotated[int, Field(ge=0, lt=INT32)]] | None, Field(max_length=MAX_STOP_TOKEN_IDS)
+    ] = None
     ignore_eos: bool | None = None
 
     stream: bool | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,12 +14,13 @@ from graftwork.adapters.outline import Outline
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.working_copy import WorkingCopies
-from graftwork.errors import Conflict, Refused
+from graftwork.errors import Conflict, GraftworkError, Refused
 from graftwork.registry.registry import Registry
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.versions import Version
 
 SHOWN_FILES = 20
+MAX_BUNDLE_BYTES = 8 << 30
 
 
 class AccountLike(Protocol):
@@ -50,6 +52,7 @@ class PushService:
     Args:
         outline_of: the base that versions are accounted against.
         account_of: the account of an unpacked bundle against that base.
+        max_bundle_bytes: how much the files of one bundle may have together, each path counted.
     """
 
     def __init__(
@@ -59,12 +62,14 @@ class PushService:
         working_copies: WorkingCopies,
         outline_of: Callable[[], Outline],
         account_of: Callable[[Path], AccountLike],
+        max_bundle_bytes: int = MAX_BUNDLE_BYTES,
     ) -> None:
         self._registry = registry
         self._store = store
         self._working_copies = working_copies
         self._outline_of = outline_of
         self._account_of = account_of
+        self._max_bundle_bytes = max_bundle_bytes
 
     def push(
         self,
@@ -76,40 +81,56 @@ class PushService:
         metadata: Mapping[str, Any] | None = None,
         actor: str,
     ) -> PushResult:
-        """Check the bundle from its bytes up and register it.
+        """Check the bundle from its bytes up and register it. What is refused leaves no working copy behind.
 
         Raises:
             InvalidRequest: the name, the version or the metadata.
             Conflict: blobs are missing (they are listed: upload them and push again), the name is the base's,
                 or as `Registry.push`.
             Damaged: a stored blob no longer matches its digest.
-            Refused: the adapter cannot be served on this base; `problems` says why, file by file or tensor by
-                tensor.
+            Refused: the bundle is too large, or the adapter cannot be served on this base; `problems` says
+                why, file by file or tensor by tensor.
         """
         check_tenant(tenant)
         check_name(name, what="adapter")
         if semver is not None:
             parse_semver(semver)
+        self._check_size(name, manifest)
         outline = self._outline_of()
         if name == outline.base:
             raise Conflict(f"{name} is the name of the base model; push the adapter under another name.")
         self._check_blobs(tenant, manifest)
-        account = self._account(tenant, name, manifest)
-        version, created = self._registry.push(
-            tenant,
-            name,
-            manifest,
-            semver=semver,
-            kind=account.kind or "unknown",
-            base=outline.base,
-            base_digest=outline.weights_digest,
-            rank=account.rank,
-            bytes=account.bytes,
-            account=account.to_json(),
-            metadata=metadata,
-            actor=actor,
-        )
+        registered = partial(self._is_registered, tenant, manifest)
+        with self._working_copies.trial(tenant, manifest, keep=registered) as folder:
+            account = self._account(name, folder)
+            version, created = self._registry.push(
+                tenant,
+                name,
+                manifest,
+                semver=semver,
+                kind=account.kind or "unknown",
+                base=outline.base,
+                base_digest=outline.weights_digest,
+                rank=account.rank,
+                bytes=account.bytes,
+                account=account.to_json(),
+                metadata=metadata,
+                actor=actor,
+            )
         return PushResult(version, created, account)
+
+    def _check_size(self, name: str, manifest: Manifest) -> None:
+        if manifest.bytes > self._max_bundle_bytes:
+            raise Refused(
+                f"The files of {name} have {manifest.bytes} bytes together; a bundle may have "
+                f"{self._max_bundle_bytes}. Leave out what serving the adapter does not need."
+            )
+
+    def _is_registered(self, tenant: str, manifest: Manifest) -> bool:
+        try:
+            return self._registry.has_digest(tenant, manifest.digest())
+        except GraftworkError:  # a copy too many is better than one that a version misses
+            return True
 
     def _check_blobs(self, tenant: str, manifest: Manifest) -> None:
         missing = [file for file in manifest.files if self._store.has(tenant, file.digest) != file.size]
@@ -123,8 +144,8 @@ class PushService:
         why = "" if stored is None else f" (stored with {stored} bytes, the manifest says {file.size})"
         return f"{file.path} {file.digest}{why}"
 
-    def _account(self, tenant: str, name: str, manifest: Manifest) -> AccountLike:
-        account = self._account_of(self._working_copies.materialise(tenant, manifest))
+    def _account(self, name: str, folder: Path) -> AccountLike:
+        account = self._account_of(folder)
         if not account.ok:
             first = account.problems[0] if account.problems else "its account is not in order"
             raise Refused(f"The adapter {name} cannot be served: {first}", problems=account.problems)

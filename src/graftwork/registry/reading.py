@@ -51,7 +51,7 @@ def find(view: AdapterView, reference: Reference) -> Version:
 
 
 def whole(tx: Transaction, version: Version) -> Version:
-    """The version as it stands now, with its account and its aliases."""
+    """The version as it stands now, with its metadata, its account and its aliases."""
     pointers = aliases_of(tx, version.tenant, [version.adapter]).get(version.adapter, {})
     found = version_at(tx, version.tenant, version.adapter, version.sequence)
     held = (alias for alias, sequence in pointers.items() if sequence == version.sequence)

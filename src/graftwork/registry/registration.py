@@ -38,9 +38,10 @@ def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
         Conflict: as `Registry.push`.
     """
     taken = versions.taken(tx, pushed.tenant, pushed.adapter)
-    for sequence, semver, digest in taken:
+    for sequence, semver, digest in taken:  # all of them first: which version has these bytes says more
         if digest == pushed.digest:
             return _existing(tx, replace(pushed, sequence=sequence), semver), False
+    for _, semver, digest in taken:
         if semver == pushed.semver:
             raise Conflict(
                 f"{pushed.label} is there already with other bytes ({digest}); versions are immutable: "

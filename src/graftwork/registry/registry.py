@@ -111,12 +111,17 @@ class Registry:
         return Page(tuple(found[:page_size]), found[page_size - 1].name if more else None)
 
     def list_versions(self, tenant: str, name: str) -> list[Version]:
-        """An adapter's versions without their accounts, the newest first."""
+        """An adapter's versions without metadata and account, the newest first."""
         with self._database.reading() as tx:
             return list(reversed(view_of(tx, tenant, name).versions))
 
+    def has_digest(self, tenant: str, digest: str) -> bool:
+        """Whether any adapter of this tenant has a version with this digest."""
+        with self._database.reading() as tx:
+            return versions.has_digest(tx, tenant, digest)
+
     def show(self, tenant: str, reference: Reference | str) -> Version:
-        """The version that a reference names, with its account."""
+        """The version that a reference names, with its metadata and its account."""
         wanted = parsed(reference)
         with self._database.reading() as tx:
             return whole(tx, find(view_for(tx, tenant, wanted), wanted))

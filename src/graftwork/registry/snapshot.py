@@ -19,7 +19,7 @@ from graftwork.registry.view import AdapterView
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every adapter at one moment. Versions come without their accounts; nothing in it can change."""
+    """Every adapter at one moment. Versions come without metadata and account; nothing in it can change."""
 
     position: int  #: of the last event it knows
     adapters: Mapping[tuple[str, str], AdapterView]  #: by (tenant, name), sorted
@@ -39,18 +39,9 @@ class Snapshot:
             raise UnknownModel(str(reference))
         return found
 
-    def adapter(self, tenant: str, name: str) -> AdapterView | None:
-        """One adapter's versions and aliases, or None where this tenant has none of that name."""
-        return self.adapters.get((tenant, name))
-
     def names(self, tenant: str) -> tuple[str, ...]:
         """A tenant's adapter names, sorted."""
         return tuple(name for owner, name in self.adapters if owner == tenant)
-
-    def versions(self, tenant: str, name: str) -> tuple[Version, ...]:
-        """An adapter's versions in the order they were pushed; empty where there is no such adapter."""
-        view = self.adapter(tenant, name)
-        return view.versions if view is not None else ()
 
     def with_digest(self, tenant: str, digest: str) -> Version:
         """One of the tenant's versions with this whole digest; all of them have the same manifest.

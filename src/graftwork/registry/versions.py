@@ -16,6 +16,8 @@ from graftwork.errors import Conflict, InvalidRequest
 from graftwork.registry.frozen import FrozenDict, freeze
 
 Stage = Literal["development", "staging", "production", "archived"]
+#: What only reads of one version bring.
+HEAVY = ("metadata", "account")
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,11 @@ class Version:
     base_digest: str  #: weights digest of that base
     rank: int  #: largest of its modules
     bytes: int  #: of its tensors
-    metadata: Mapping[str, Any]
     created_at: str  #: RFC 3339, UTC, microseconds
     created_by: str
-    #: What became of every tensor; None where the read left it out (lists and snapshots do).
+    # Both may be long: None where the read left them out (lists and snapshots do).
+    metadata: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    #: What became of every tensor.
     account: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     aliases: tuple[str, ...] = ()  #: sorted; filled by reads
 
@@ -51,10 +54,10 @@ class Version:
         return {"sequence": self.sequence, "version": self.semver, "digest": self.digest}
 
     def to_json(self) -> dict[str, Any]:
-        """Every field as JSON; `account` is left out where it was not read."""
-        data = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "account"}
+        """Every field as JSON; `metadata` and `account` are left out where they were not read."""
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data |= {"manifest": self.manifest.to_json(), "aliases": list(self.aliases)}
-        return data if self.account is None else data | {"account": self.account}
+        return {name: value for name, value in data.items() if name not in HEAVY or value is not None}
 
     def with_aliases(self, aliases: Iterable[str]) -> Version:
         return replace(self, aliases=tuple(sorted(aliases)))
@@ -63,7 +66,7 @@ class Version:
     def from_row(cls, row: Row[Any]) -> Version:
         values = dict(row._mapping)
         values["manifest"] = Manifest.from_json(parse(values["manifest"]))
-        for name in ("metadata", "account"):
+        for name in HEAVY:
             if name in values:
                 values[name] = freeze(parse(values[name]))
         return cls(**values)
@@ -85,23 +88,23 @@ def frozen_json(value: Mapping[str, Any], *, what: str, max_bytes: int) -> Froze
     return frozen
 
 
-LIGHT = [column for column in versions.c if column.name != "account"]
+LIGHT = [column for column in versions.c if column.name not in HEAVY]
 
 
 def all_versions(tx: Transaction) -> list[Version]:
-    """Every tenant's versions without their accounts, each adapter's in the order they were pushed."""
+    """Every tenant's versions without metadata and account, each adapter's in the order they were pushed."""
     query = select(*LIGHT).order_by(versions.c.tenant, versions.c.adapter, versions.c.sequence)
     return [Version.from_row(row) for row in tx.execute(query)]
 
 
 def versions_of(tx: Transaction, tenant: str, adapter: str) -> list[Version]:
-    """One adapter's versions without their accounts, in the order they were pushed."""
+    """One adapter's versions without metadata and account, in the order they were pushed."""
     query = select(*LIGHT).where(_of(tenant, adapter)).order_by(versions.c.sequence)
     return [Version.from_row(row) for row in tx.execute(query)]
 
 
 def versions_at(tx: Transaction, tenant: str, wanted: Iterable[tuple[str, int]]) -> list[Version]:
-    """The versions at these (adapter, sequence) pairs, without their accounts."""
+    """The versions at these (adapter, sequence) pairs, without metadata and account."""
     # The tenant is inside the row value: beside it, SQLite would not use the index for the rest.
     keys = sorted({(tenant, adapter, sequence) for adapter, sequence in wanted})
     query = select(*LIGHT).where(tuple_(versions.c.tenant, versions.c.adapter, versions.c.sequence).in_(keys))
@@ -119,9 +122,15 @@ def counts(tx: Transaction, tenant: str, adapters: Iterable[str]) -> dict[str, t
 
 
 def version_at(tx: Transaction, tenant: str, adapter: str, sequence: int) -> Version:
-    """One version with its account; it must exist."""
+    """One version with its metadata and its account; it must exist."""
     query = select(versions).where(_of(tenant, adapter), versions.c.sequence == sequence)
     return Version.from_row(tx.execute(query).one())
+
+
+def has_digest(tx: Transaction, tenant: str, digest: str) -> bool:
+    """Whether any adapter of the tenant has a version with this digest."""
+    query = select(versions.c.sequence).where(versions.c.tenant == tenant, versions.c.digest == digest).limit(1)
+    return tx.execute(query).first() is not None
 
 
 def taken(tx: Transaction, tenant: str, adapter: str) -> list[tuple[int, str, str]]:
@@ -131,7 +140,7 @@ def taken(tx: Transaction, tenant: str, adapter: str) -> list[tuple[int, str, st
 
 
 def insert(tx: Transaction, version: Version) -> None:
-    assert version.account is not None, "a version is registered with its account"
+    assert None not in (version.metadata, version.account), "a version is registered with both"
     row = {column.name: getattr(version, column.name) for column in versions.c}
     row["manifest"] = canonical(version.manifest.to_json(), what="manifest")
     row["metadata"] = canonical(version.metadata, what="metadata")

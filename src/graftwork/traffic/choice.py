@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from graftwork.access.names import DEFAULT
 from graftwork.errors import InvalidRequest, NotFound, Refused, UnknownModel
 from graftwork.registry.reference import Newest, Reference, parse_reference
 from graftwork.registry.versions import Version
 
 PRODUCTION = "production"
-_DEFAULT = "default"
 _LONGEST_ECHO = 200
 
 
@@ -59,16 +59,18 @@ def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver) -> Decis
         InvalidRequest: the body and the header name different adapters.
         UnknownModel: the name is malformed, unknown or not the caller's to see: one and the same error.
     """
-    explicit = asked.adapter_id or asked.header
-    if asked.adapter_id and asked.header and asked.adapter_id != asked.header:
+    by_body, by_header = asked.adapter_id, asked.header  # empty ones are malformed: they never mean the base
+    if by_body is not None and by_header is not None and by_body != by_header:
         raise InvalidRequest(
-            f"adapter_id is {_echo(asked.adapter_id)!r} but the header X-Adapter-Id is "
-            f"{_echo(asked.header)!r}. Give one of them, or the same in both.",
+            f"adapter_id is {_echo(by_body)!r} but the header X-Adapter-Id is "
+            f"{_echo(by_header)!r}. Give one of them, or the same in both.",
             field="adapter_id",
         )
-    if explicit:
-        return _adapter(explicit, "adapter_id" if asked.adapter_id else "header", tenant, versions)
-    if not asked.model or asked.model == _DEFAULT:
+    if by_body is not None:
+        return _adapter(by_body, "adapter_id", tenant, versions)
+    if by_header is not None:
+        return _adapter(by_header, "header", tenant, versions)
+    if not asked.model or asked.model == DEFAULT:
         return _base(base, "default")
     try:
         return _adapter(asked.model, "model", tenant, versions)

@@ -11,10 +11,8 @@ from typing import BinaryIO
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, hex_of, verified
+from graftwork.artifacts.partial import partial_folder, sweep
 from graftwork.errors import Damaged, Unavailable
-
-#: Below the root; begins with a dot, as no tenant can. What a crash leaves here is garbage.
-PARTIAL = ".partial"
 
 
 class LocalStore:
@@ -26,6 +24,7 @@ class LocalStore:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        sweep(root)
 
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
         path = self._path(tenant, digest)
@@ -57,9 +56,7 @@ class LocalStore:
 
     @contextmanager
     def _partial(self) -> Iterator[tuple[Path, BinaryIO]]:
-        folder = self._root / PARTIAL
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / secrets.token_hex(16)
+        path = partial_folder(self._root) / secrets.token_hex(16)
         try:
             with path.open("xb") as file:
                 yield path, file
