@@ -167,7 +167,9 @@ async def _next(deltas: AsyncGenerator[Delta]) -> Delta | None:
 def _prompt(given: Input) -> Prompt:
     if isinstance(given, str):
         return ChatPrompt(({"role": "user", "content": given},))
-    items = tuple(given)
+    items = () if isinstance(given, bytes | bytearray) else tuple(given)
+    if not items:
+        raise InvalidRequest("The prompt is empty, or not text.", field="prompt")
     if all(isinstance(item, Mapping) for item in items):
         return ChatPrompt(tuple(item for item in items if isinstance(item, Mapping)))
     if all(type(item) is int for item in items):

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from graftwork.adapters.account import Account, account_folder
 from support.fixtures import Tiny
+from support.tiny import ALL_LINEARS
 
 Tensors = dict[str, Any]
 Q0 = "base_model.model.model.layers.0.self_attn.q_proj"
@@ -83,6 +84,8 @@ def test_patterns_and_rslora_decide_rank_and_scale(tiny: Tiny) -> None:
         ({"target_modules": ["q_proj"]}, "does not cover"),
         ({"target_modules": [*"abc"]}, "does not cover"),
         ({"target_modules": 7}, "target_modules"),
+        ({"target_modules": [*ALL_LINEARS, "lm_head"]}, "lm_head"),
+        ({"target_modules": [*ALL_LINEARS, "embed_tokens"]}, "embed_tokens"),
         ({"target_modules": "(("}, "regular expression"),
         ({"target_modules": r"(.*?){1,50}(.*?){1,50}(.*?){1,50}[!?]"}, "too long to match"),
         ({"use_dora": True}, "use_dora"),

@@ -82,6 +82,17 @@ async def test_too_long_a_prompt_names_both_numbers(tiny: Tiny) -> None:
             await ask(engine, request((1,) * 600))
 
 
+async def test_a_text_that_cannot_fit_is_refused_before_it_is_encoded(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        began = time.process_time()
+        with pytest.raises(InvalidRequest, match="20000000 characters") as caught:
+            await ask(engine, request("x" * 20_000_000))
+        assert caught.value.field == "prompt" and time.process_time() - began < 1.0
+        with pytest.raises(InvalidRequest) as caught:
+            await ask(engine, request(ChatPrompt(({"role": "user", "content": "x" * 1_000_000},))))
+        assert caught.value.field == "messages"
+
+
 async def test_closing_the_iterator_frees_row_pages_and_pin(tiny: Tiny) -> None:
     async with running(tiny) as engine:
         async with aclosing(engine.generate(request(prompt_of(1, 10), "a1", max_tokens=400))) as stream:

@@ -70,6 +70,13 @@ def test_the_base_answers_to_its_own_name() -> None:
     )
 
 
+def test_the_base_keeps_its_name_whatever_another_process_pushed() -> None:
+    views = [AdapterView.of([version(BASE, "1.0.0", 1)], {})]
+    taken = Snapshot(1, {(view.tenant, view.name): view for view in views if view is not None})
+    assert choose(Asked(BASE), tenant="local", base=BASE, versions=taken).version is None
+    assert choose(Asked(f"{BASE}:1.0.0"), tenant="local", base=BASE, versions=taken).version is not None
+
+
 def test_a_bare_name_means_the_production_version() -> None:
     decision = chosen(model="old")
     assert (decision.model, decision.route, decision.arm) == ("old:1.0.0", "old", "production")

@@ -203,7 +203,7 @@ class AsyncEngine:
         self._cache.check()
 
     def _sequence(self, request: GenerationRequest) -> Sequence:
-        tokens, params = list(self._text.encode(request.prompt)), request.params
+        tokens, params = list(self._text.encode(request.prompt, max_tokens=self.max_context)), request.params
         return Sequence(
             id=request.id,
             tokens=tokens,

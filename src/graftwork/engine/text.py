@@ -31,6 +31,7 @@ class Text:
         self._backend.no_truncation()
         self._backend.no_padding()
         self._table = TokenTable(self._backend)
+        self._longest = max(map(len, self._backend.get_vocab()))  # characters of one token at the most
         self._start = _start_ids(self._backend, tokenizer.bos_token_id)
 
     @classmethod
@@ -51,21 +52,22 @@ class Text:
         size = int(vocab_size or inner.get("vocab_size") or len(tokenizer))
         return cls(tokenizer, vocab_size=size, stop_ids=stop_ids)
 
-    def encode(self, prompt: Prompt) -> tuple[int, ...]:
+    def encode(self, prompt: Prompt, *, max_tokens: int | None = None) -> tuple[int, ...]:
         """Token ids of a conversation (through the chat template), of a text, or as given.
 
-        A text gets the beginning-of-text token if the tokenizer adds one by itself, and nothing else.
+        A text gets the beginning-of-text token if the tokenizer adds one by itself, and nothing else. One that is too
+        long for `max_tokens` whatever its tokens are is refused before it is encoded, which would take seconds.
 
         Raises:
-            InvalidRequest: empty, not text, an id outside the vocabulary, or refused by the chat template;
+            InvalidRequest: empty, not text, too long, an id outside the vocabulary, or refused by the chat template;
                 `field` is `messages` or `prompt`.
         """
         if isinstance(prompt, ChatPrompt):
-            return self._encode(self._render(prompt), field="messages")
+            return self._encode(self._render(prompt), max_tokens, field="messages")
         if isinstance(prompt, str):
             if not prompt:
                 raise InvalidRequest("The prompt is empty; give at least one character.", field="prompt")
-            return self._start + self._encode(prompt, field="prompt")
+            return self._start + self._encode(prompt, max_tokens, field="prompt")
         return self._checked(prompt)
 
     def detokenizer(self) -> Detokenizer:
@@ -101,7 +103,13 @@ class Text:
                 f"The base model's chat template refused the messages: {error}", field="messages"
             ) from error
 
-    def _encode(self, text: str, *, field: str) -> tuple[int, ...]:
+    def _encode(self, text: str, max_tokens: int | None, *, field: str) -> tuple[int, ...]:
+        if max_tokens is not None and len(text) > max_tokens * self._longest:
+            raise InvalidRequest(
+                f"The prompt has {len(text)} characters; the context of {max_tokens} tokens holds at most "
+                f"{max_tokens * self._longest}, and usually a tenth of that.",
+                field=field,
+            )
         try:
             # The backend itself: transformers would set truncation on the shared object at each call.
             ids = tuple(self._backend.encode(text, add_special_tokens=False).ids)

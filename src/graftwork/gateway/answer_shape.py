@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,20 @@ from typing import Any, Protocol
 
 from graftwork.engine.request import Delta, TokenLogprob
 from graftwork.gateway.signature import Signature
+
+
+class TextOffset:
+    """Where the next token begins in an answer's text, in characters; a character may take several tokens."""
+
+    def __init__(self) -> None:
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._characters = 0
+
+    def take(self, token: TokenLogprob) -> int:
+        """The token's own beginning; the next one begins after it."""
+        begin = self._characters
+        self._characters += len(self._decode(bytes(token.bytes)))
+        return begin
 
 
 @dataclass
@@ -21,6 +36,7 @@ class Choice:
     finish_reason: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    offset: TextOffset = field(default_factory=TextOffset)
 
     def add(self, delta: Delta) -> None:
         self.text.append(delta.text)
@@ -48,8 +64,8 @@ class AnswerShape(Protocol):
         """The choice in a chunk, as JSON text; its parts are JSON already."""
         ...
 
-    def logprobs(self, entries: Sequence[TokenLogprob], offset: int) -> Mapping[str, Any]:
-        """Log probabilities of tokens that begin `offset` characters into the answer."""
+    def logprobs(self, entries: Sequence[TokenLogprob], offset: TextOffset) -> Mapping[str, Any]:
+        """Log probabilities of the next tokens; `offset` moves past them."""
         ...
 
 

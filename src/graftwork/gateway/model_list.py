@@ -28,6 +28,7 @@ async def list_models(request: Request) -> Response:
     adapters = [
         _adapter(name, choose(Asked(model=name), tenant=tenant, base=services.base, versions=snapshot).version)
         for name in snapshot.names(tenant)
+        if name != services.base
     ]
     return JSONResponse({"object": "list", "data": [_base(services), *adapters]})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graftwork.engine.request import TokenLogprob
-from graftwork.gateway.answer_shape import AnswerShape, Choice
+from graftwork.engine.request import TokenLogprob, TopLogprob
+from graftwork.gateway.answer_shape import AnswerShape, Choice, TextOffset
 
 
 class _Chat:
@@ -18,7 +18,7 @@ class _Chat:
         return {
             "index": index,
             "message": {"role": "assistant", "content": "".join(choice.text), "refusal": None},
-            "logprobs": self.logprobs(choice.logprobs, 0) if logprobs else None,
+            "logprobs": self.logprobs(choice.logprobs, choice.offset) if logprobs else None,
             "finish_reason": choice.finish_reason,
         }
 
@@ -31,7 +31,7 @@ class _Chat:
         rest = f'"logprobs": {logprobs_json}, "finish_reason": {finish_json}'
         return f'{{"index": {index}, "delta": {delta}, {rest}}}'
 
-    def logprobs(self, entries: Sequence[TokenLogprob], offset: int) -> Mapping[str, Any]:
+    def logprobs(self, entries: Sequence[TokenLogprob], offset: TextOffset) -> Mapping[str, Any]:
         return {
             "content": [{**_entry(one), "top_logprobs": [_entry(other) for other in one.top]} for one in entries],
             "refusal": None,
@@ -47,7 +47,7 @@ class _Text:
         return {
             "index": index,
             "text": "".join(choice.text),
-            "logprobs": self.logprobs(choice.logprobs, 0) if logprobs else None,
+            "logprobs": self.logprobs(choice.logprobs, choice.offset) if logprobs else None,
             "finish_reason": choice.finish_reason,
         }
 
@@ -58,19 +58,32 @@ class _Text:
         rest = f'"logprobs": {logprobs_json}, "finish_reason": {finish_json}'
         return f'{{"index": {index}, "text": {text_json}, {rest}}}'
 
-    def logprobs(self, entries: Sequence[TokenLogprob], offset: int) -> Mapping[str, Any]:
-        offsets = []
-        for one in entries:
-            offsets.append(offset)
-            offset += len(one.token)
+    def logprobs(self, entries: Sequence[TokenLogprob], offset: TextOffset) -> Mapping[str, Any]:
         return {
-            "tokens": [one.token for one in entries],
+            "tokens": [_key(one) for one in entries],
             "token_logprobs": [one.logprob for one in entries],
-            "top_logprobs": [
-                {one.token: one.logprob} | {other.token: other.logprob for other in one.top} for one in entries
-            ],
-            "text_offset": offsets,
+            "top_logprobs": [_by_token(one) for one in entries],
+            "text_offset": [offset.take(one) for one in entries],
         }
+
+
+def _by_token(one: TokenLogprob) -> dict[str, float]:
+    """The alternatives and the token itself; where two tokens read the same, the likelier."""
+    found: dict[str, float] = {}
+    tokens: list[TokenLogprob | TopLogprob] = [*one.top, one]
+    for other in tokens:
+        key = _key(other)
+        found[key] = max(found.get(key, other.logprob), other.logprob)
+    return found
+
+
+def _key(one: TokenLogprob | TopLogprob) -> str:
+    """The token's text, or its bytes where it is only part of a character: OpenAI's `bytes:\\xf0\\x9f`."""
+    try:
+        bytes(one.bytes).decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in one.bytes)
+    return one.token
 
 
 def _entry(one: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ async def events(
     include_usage: bool,
 ) -> AsyncGenerator[bytes, None]:
     """The answer as events; a failure midway is the last of them."""
-    choices = [_Tally() for _ in range(count)]
+    choices = [Choice() for _ in range(count)]
     writer = _Writer(envelope, logprobs=logprobs, include_usage=include_usage)
     try:
         async with aclosing(rest):
@@ -55,12 +55,6 @@ async def events(
     yield DONE
 
 
-class _Tally(Choice):
-    """A choice that is streamed: its text is gone already, its length is not."""
-
-    length = 0
-
-
 class _Writer:
     """Writes chunks; what does not change between tokens is written once."""
 
@@ -77,7 +71,7 @@ class _Writer:
         choice = self._shape.opening(index)
         return self._envelope.chunk([choice], **self._usage) if choice is not None else None
 
-    def piece(self, choices: list[_Tally], piece: Piece) -> bytes | None:
+    def piece(self, choices: list[Choice], piece: Piece) -> bytes | None:
         """One chunk, or None where there is nothing to show yet."""
         index, delta = piece
         choice = choices[index]
@@ -86,8 +80,7 @@ class _Writer:
             return None
         logprobs = _NULL
         if self._logprobs and delta.logprobs:
-            logprobs = json.dumps(self._shape.logprobs(delta.logprobs, choice.length))
-            choice.length += sum(len(one.token) for one in delta.logprobs)
+            logprobs = json.dumps(self._shape.logprobs(delta.logprobs, choice.offset))
         finish = f'"{delta.finish_reason}"' if delta.finish_reason else _NULL
         body = self._shape.piece(index, json.dumps(delta.text), logprobs, finish)
         return f"{self._before}{body}{self._last if delta.finish_reason else self._after}".encode()

@@ -1,11 +1,10 @@
 """choose: which version answers a request, by one documented order.
 
 1  adapter_id in the body, or the X-Adapter-Id header; both and different is an error
-2  model as a route: every adapter's own name is one, and means @production,
+2  model absent, empty or "default", or the name of the base: the base; no adapter can have that name
+3  model as a route: every adapter's own name is one, and means @production,
    or its newest version while it never had a production version
-3  model as a reference: name:1.4.0, name@alias, name@sha256:…
-4  model as the name of the base
--  model absent, empty or "default": the base
+4  model as a reference: name:1.4.0, name@alias, name@sha256:…
 """
 
 from __future__ import annotations
@@ -72,12 +71,9 @@ def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver) -> Decis
         return _adapter(by_header, "header", tenant, versions)
     if not asked.model or asked.model == DEFAULT:
         return _base(base, "default")
-    try:
-        return _adapter(asked.model, "model", tenant, versions)
-    except UnknownModel:
-        if asked.model == base:
-            return _base(base, "model")
-        raise
+    if asked.model == base:  # even if another process has given an adapter that name meanwhile
+        return _base(base, "model")
+    return _adapter(asked.model, "model", tenant, versions)
 
 
 def require_base(decision: Decision, *, base: str, base_digest: str) -> None:

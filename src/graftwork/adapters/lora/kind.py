@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from graftwork.adapters.folder import AdapterFolder, StoredTensor
 from graftwork.adapters.lora.config import LoraConfig, read_lora_config
-from graftwork.adapters.lora.targets import targeted_sites
+from graftwork.adapters.lora.targets import targeted_sites, unservable_targets
 from graftwork.adapters.lora.tensors import Pair, match_tensors
 from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.adapters.tensor_entry import TensorEntry
@@ -147,6 +147,8 @@ def _target_problems(config: LoraConfig, outline: Outline, pairs: list[Pair]) ->
         return ["target_modules: missing or null; it must say which modules the adapter changes."]
     stored = {pair.module for pair in pairs}
     problems = []
+    if others := unservable_targets(config, outline):
+        problems.append(f"target_modules names {', '.join(others[:_SHOWN])}, on which no LoRA is served here yet.")
     if extra := sorted(stored - targets):
         problems.append(f"target_modules does not cover modules that have weights: {', '.join(extra[:_SHOWN])}.")
     if missing := sorted(targets - stored):

@@ -20,6 +20,18 @@ def targeted_sites(config: LoraConfig, outline: Outline) -> frozenset[str] | Non
     return frozenset(site.path for site in outline.linears if _is_target(config, site.path))
 
 
+def unservable_targets(config: LoraConfig, outline: Outline) -> list[str]:
+    """Modules of the base that the config names, one by one, but that no LoRA can be served on here."""
+    if not isinstance(config.target_modules, tuple):
+        return []
+    others = (path for path in outline.modules if path not in outline.site_of)
+    return [path for path in others if not _excluded(config, path) and _is_named(config.target_modules, path)]
+
+
+def _is_named(names: tuple[str, ...], path: str) -> bool:
+    return any(path == name or path.endswith(f".{name}") for name in names)
+
+
 def _is_target(config: LoraConfig, path: str) -> bool:
     if _excluded(config, path):
         return False
@@ -27,9 +39,7 @@ def _is_target(config: LoraConfig, path: str) -> bool:
     if isinstance(targets, str):
         return targets.lower() == ALL_LINEAR or config.matcher.matches(targets, path)
     assert targets is not None, "the caller handles a config without targets"
-    if path in targets:
-        return True
-    return any(path.endswith(f".{name}") for name in targets) and _in_layers(config, path)
+    return path in targets or (_is_named(targets, path) and _in_layers(config, path))
 
 
 def _excluded(config: LoraConfig, path: str) -> bool:
