@@ -70,6 +70,13 @@ class Settings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
 
+    @field_validator("home", "cache_dir", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        if value == "":
+            raise ValueError("it is empty; give a folder, or unset it for the default")
+        return value
+
     @field_validator("home", "cache_dir")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:

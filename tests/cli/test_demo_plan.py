@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from graftwork.cli.demo import next_commands
 from graftwork.cli.demo_plan import Question, plan_demo
 from graftwork.errors import InvalidRequest, NotFound
 
@@ -48,6 +49,20 @@ def test_questions_go_to_the_adapters_that_are_there(tmp_path: Path) -> None:
 def test_without_prompts_everyone_is_asked_once(tmp_path: Path) -> None:
     questions = plan_demo(folders(tmp_path, "tone", "tone-v1")).questions
     assert [question.adapter for question in questions] == [None, "tone:1.0.0", "tone:1.1.0"]
+
+
+def test_next_commands_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_demo(folders(tmp_path, "tone", "entities"))
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv" / "graftwork").touch()
+    monkeypatch.setattr("sys.executable", str(tmp_path / "venv" / "python"))
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    push, ask, serve = next_commands(plan, tmp_path)
+    assert push == "venv/graftwork push adapters/entities entities"
+    assert ask.startswith("venv/graftwork ask entities ")
+    assert serve == "venv/graftwork serve"
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    assert next_commands(plan, tmp_path / "venv")[0] == f"graftwork push {tmp_path}/adapters/entities entities"
 
 
 def test_no_adapters_says_where_it_looked(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_a_good_adapter_is_accounted_tensor_by_tensor(cli: Cli, outline: Outline
     assert len(account["tensors"]) == 2 * len(outline.linears)
     table = cli("inspect", str(folder))
     assert table.code == 0
-    assert "lora_A" in table.out and "servable" in table.out
+    assert table.out.index("servable") < table.out.index("lora_A")
 
 
 def test_a_bad_adapter_exits_1_with_its_problems_and_its_account(cli: Cli, outline: Outline, tmp_path: Path) -> None:
@@ -30,6 +30,8 @@ def test_a_bad_adapter_exits_1_with_its_problems_and_its_account(cli: Cli, outli
     assert '"ok": false' in ran.out
     assert "refused: " in ran.err
     assert "adapter_config.json" in ran.err
+    facts = dict(line.split() for line in cli("inspect", str(folder)).out.splitlines() if "tensors" not in line)
+    assert (facts["servable"], facts["rank"], facts["size"]) == ("NO", "-", "-")
 
 
 def test_nothing_is_registered(cli: Cli, outline: Outline, tmp_path: Path) -> None:

@@ -107,8 +107,63 @@ def test_errors_are_one_message_and_an_exit_code(cli: Cli, arguments: list[str],
 def test_a_setting_that_is_wrong_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAFTWORK_PORT", "many")
     ran = cli("list")
-    assert ran.code == 2
-    assert "The setting port" in ran.err
+    assert (ran.code, ran.err) == (2, "graftwork: GRAFTWORK_PORT: port must be a whole number, not 'many'.\n")
+    flagged = cli("serve", "--port", "99999")
+    assert (flagged.code, flagged.err) == (2, "graftwork: --port: port must be at most 65535, not 99999.\n")
+
+
+def test_a_list_in_the_environment_that_is_no_json_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAFTWORK_PIN", "alpha")
+    assert cli("list").err.startswith("graftwork: GRAFTWORK_PIN must be a list in JSON")
+
+
+def test_an_unknown_setting_is_named_with_the_one_that_was_meant(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "graftwork.yaml").write_text("prot: 80\n")
+    monkeypatch.chdir(tmp_path)
+    ran = cli("list")
+    assert (ran.code, ran.err) == (2, "graftwork: graftwork.yaml: there is no setting prot. Did you mean port?\n")
+
+
+def test_kind_and_digest_of_a_row_are_of_the_version_that_answers(cli: Cli, outline: Outline, tmp_path: Path) -> None:
+    old = cli("push", str(write_lora(tmp_path / "old", outline, rank=2)), "alpha:1.0.0", "-o", "json").json()
+    cli("promote", "alpha:1.0.0")
+    cli("push", str(write_lora(tmp_path / "new", outline, rank=4)), "alpha:2.0.0")
+    row = cli("list").out.splitlines()[1].split()
+    assert row == ["alpha", "1.0.0", "2.0.0", "2", "lora", "r2", "fake-base", old["digest"][7:19]]
+
+
+def test_a_folder_above_adapters_is_refused_with_the_ones_below(cli: Cli, adapter: Path) -> None:
+    ran = cli("push", str(adapter.parent), "alpha")
+    assert ran.code == 1
+    assert f"{adapter.parent} holds no adapter_config.json" in ran.err
+    assert f"Did you mean {adapter}?" in ran.err
+
+
+@pytest.mark.parametrize("verb", ["promote", "history", "list"])
+def test_an_unknown_adapter_says_where_to_look(cli: Cli, verb: str) -> None:
+    ran = cli(verb, "nothere")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "graftwork: There is no adapter nothere. `graftwork list` shows what there is.\n"
+
+
+def test_an_unknown_version_says_where_to_look(cli: Cli, adapter: Path) -> None:
+    cli("push", str(adapter), "alpha")
+    ran = cli("show", "alpha@champion")
+    assert ran.err == "graftwork: There is no version alpha@champion. `graftwork list alpha` shows what there is.\n"
+
+
+def test_no_server_says_how_to_go_on(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "leave --url out" in cli("list", "--url", "http://127.0.0.1:9").err
+    monkeypatch.setenv("GRAFTWORK_URL", "http://127.0.0.1:9")
+    assert "Start one with `graftwork serve`, or unset GRAFTWORK_URL to work without one." in cli("list").err
+
+
+def test_the_base_is_shown_in_plain_words(cli: Cli) -> None:
+    names = [line.split()[0] for line in cli("base", "show").out.splitlines()]
+    assert names[:3] == ["name", "from", "architecture"]
+    assert not {"base", "format", "num_kv_heads"} & set(names)
 
 
 def test_a_refused_push_lists_its_problems(cli: Cli, adapter: Path) -> None:

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import typer
+from pydantic_core import PydanticUndefined
 
 import graftwork
+from graftwork.cli.main import app
+from graftwork.settings import Settings
 
 if TYPE_CHECKING:
     from cli.conftest import Cli
@@ -80,6 +84,20 @@ def test_every_verb_has_help(cli: Cli, verb: str) -> None:
     ran = cli(verb, "--help")
     assert ran.code == 0
     assert "--output" in ran.out
+
+
+def test_serve_tells_each_flags_default_and_variable() -> None:
+    command = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    flags = [parameter for parameter in command.params if parameter.name in Settings.model_fields]
+    assert len(flags) == 9
+    for flag in flags:
+        default = Settings.model_fields[flag.name].default
+        assert f"GRAFTWORK_{flag.name.upper()}" in flag.help
+        assert f"default {default}," in flag.help or default in (None, (), PydanticUndefined)
+
+
+def test_url_tells_its_variable(cli: Cli) -> None:
+    assert "GRAFTWORK_URL" in cli("list", "--help").out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -133,6 +133,21 @@ def test_nobody_there_is_unavailable_and_says_where() -> None:
         client.adapters()
 
 
+@pytest.mark.parametrize("end", ["/", "/v1", "/v1/"])
+def test_an_openai_url_is_understood(end: str) -> None:
+    with (
+        Client(f"http://127.0.0.1:9{end}") as client,
+        pytest.raises(Unavailable, match=r"No answer from http://127\.0\.0\.1:9:"),
+    ):
+        client.adapters()
+
+
+def test_a_folder_above_adapters_is_not_sent(served: Served, tmp_path: Path) -> None:
+    folder = write_lora(tmp_path / "a", served.engine.outline)
+    with pytest.raises(Refused, match=f"Did you mean {folder}"):
+        served.client.push(tmp_path, "alpha")
+
+
 def test_client_wants_one_place_to_speak_to() -> None:
     with pytest.raises(InvalidRequest):
         Client()

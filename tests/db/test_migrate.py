@@ -40,6 +40,17 @@ def test_migrations_lie_inside_the_package() -> None:
     assert (MIGRATIONS / "env.py").is_file()
 
 
+def test_making_a_database_is_no_news(url: str) -> None:
+    script = (
+        "import logging\n"
+        "logging.basicConfig(level='INFO')\n"
+        "from graftwork.db import Database\n"
+        f"Database({url!r}).close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_a_database_of_a_newer_version_is_left_alone(url: str) -> None:
     with Database(url) as database, database.transaction() as tx:
         tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))

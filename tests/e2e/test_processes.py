@@ -64,7 +64,7 @@ def test_ask_works_without_a_server(running: Running) -> None:
 def test_asking_an_unknown_model_is_one_message(running: Running) -> None:
     done = graftwork(running.environment(), "ask", "nope", "Hello", "--url", running.url)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("graftwork: The model 'nope' does not exist.")
+    assert done.stderr.startswith("graftwork: There is no model nope.")
 
 
 def test_a_server_whose_base_is_missing_ends_with_the_reason(running: Running, tmp_path: Path) -> None:

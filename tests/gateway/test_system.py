@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from graftwork.client import Client
 from graftwork.errors import Refused, Unavailable
+from graftwork.gateway import server
 from graftwork.gateway.app import build_app
 from graftwork.gateway.server import run_app
 from graftwork.settings import Settings
@@ -60,6 +61,20 @@ def test_a_server_whose_engine_breaks_ends_with_the_reason(settings: Settings) -
     app = build_app(settings, engine=Breaking(), outline_of=fake_outline, load_in_background=True)
     with pytest.raises(Unavailable, match="restart the server"):
         run_app(app, app.state.services.engine, settings, announce=lambda _: None)
+
+
+def test_a_server_says_where_when_it_is_ready(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, said, urls = FakeEngine(), list[str](), list[str]()
+
+    def note(message: str, *arguments: object) -> None:
+        said.append(message % arguments)
+        engine.ready = False  # ends the server
+
+    monkeypatch.setattr(server.log, "info", note)
+    app = build_app(settings, engine=engine, outline_of=fake_outline, load_in_background=True)
+    with pytest.raises(Unavailable):
+        run_app(app, app.state.services.engine, settings, announce=urls.append)
+    assert said == [f"ready at {urls[0]}; Ctrl-C stops it"]
 
 
 def test_the_server_answers_while_the_base_loads(settings: Settings) -> None:

@@ -103,6 +103,12 @@ def test_every_form_of_reference_can_be_called(reference: str, model: str) -> No
     assert chosen(model=reference).model == model
 
 
+@pytest.mark.parametrize("reference", ["old:1.1.0", "old@champion", "old@production", "old@sha256:" + "4" * 12])
+def test_a_reference_that_says_which_version_is_explicit(reference: str) -> None:
+    decision = chosen(model=reference)
+    assert (decision.arm, decision.reason) == ("explicit", "model:explicit")
+
+
 def test_an_explicit_adapter_wins_over_the_model() -> None:
     assert chosen(model="new", adapter_id="old").reason == "adapter_id:production"
     assert chosen(model=BASE, header="old").reason == "header:production"

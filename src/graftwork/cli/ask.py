@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +14,13 @@ import typer
 from graftwork.cli.context import OutputFormat, context_of
 from graftwork.cli.output import short, write
 from graftwork.cli.verb import add_verb
+from graftwork.cli.waiting import status, wait_until_ready
+from graftwork.errors import NotFound, UnknownModel
 
 if TYPE_CHECKING:
-    from graftwork.client import Answer
+    from graftwork.client import Answer, AnswerStream, Client
+
+LOADING_TIMEOUT_S = 120.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,16 +44,40 @@ def ask(
     wanted: dict[str, Any] = {"top_p": top_p, "seed": seed}
     options = {"max_tokens": max_tokens, "temperature": temperature}
     options |= {key: value for key, value in wanted.items() if value is not None}
-    with (
-        context.client(engine=True) as client,
-        client.chat(messages, model=reference, stream=True, **options) as stream,
-    ):
+    with context.client(engine=True) as client, _asked(client, messages, reference, options) as stream:
         for text in stream:
             if context.output is OutputFormat.TABLE:
                 print(text, end="", flush=True)
         answer = stream.answer
     write(asdict(answer), context.output, print)
     _say_who(answer)
+
+
+def _asked(client: Client, messages: list[dict[str, str]], model: str, options: dict[str, Any]) -> AnswerStream:
+    """The answer that begins; a server that still loads is waited for."""
+    if _loading(client):
+        with status("the server loads its base"):
+            wait_until_ready(lambda: _loading(client), LOADING_TIMEOUT_S, lambda: None)
+    try:
+        return client.chat(messages, model=model, stream=True, **options)
+    except UnknownModel as error:
+        names = [entry["id"] for entry in client.models()]
+        raise NotFound(unknown_model(model, names)) from error
+
+
+def _loading(client: Client) -> list[str]:
+    """Why the server cannot answer yet but will; a broken engine is told by the question itself."""
+    return [reason for reason in client.ready() if reason.startswith("base: ")]
+
+
+def unknown_model(reference: str, names: Sequence[str]) -> str:
+    """What to say of a reference that names nothing, where `names` are there."""
+    name = re.split("[:@]", reference, maxsplit=1)[0]
+    if name in names:
+        return f"There is no version {reference}. `graftwork list {name}` shows what there is."
+    close = difflib.get_close_matches(name, names)
+    meant = f" Did you mean {' or '.join(close)}?" if close else ""
+    return f"There is no model {reference}.{meant} `graftwork list` shows what there is."
 
 
 def _say_who(answer: Answer) -> None:

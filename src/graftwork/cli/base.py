@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 base_app = typer.Typer(no_args_is_help=True, help="The base model that all adapters share.")
 
 Base = Annotated[
-    str | None, typer.Option("--base", metavar="BASE", help="Built-in name, Hugging Face folder or hub id.")
+    str | None,
+    typer.Option(
+        "--base",
+        metavar="BASE",
+        help="Built-in name, Hugging Face folder or hub id; default smollm2-135m, or GRAFTWORK_BASE.",
+    ),
 ]
 
 
@@ -38,7 +43,7 @@ def show(ctx: typer.Context) -> None:
         prepared(context.settings())
     with context.client() as client:
         facts = client.base()
-    write(facts, context.output, lambda: print_facts(facts))
+    write(facts, context.output, lambda: print_facts(_in_words(facts)))
 
 
 def prepare(ctx: typer.Context, base: Base = None) -> None:
@@ -49,6 +54,24 @@ def prepare(ctx: typer.Context, base: Base = None) -> None:
     facts = {"name": found.name, "folder": str(found.folder)}
     facts |= {key: outline[key] for key in ("architecture", "dtype", "max_context", "weights_digest")}
     write(facts, context.output, lambda: print_facts(facts))
+
+
+def _in_words(facts: Mapping[str, Any]) -> dict[str, object]:
+    """What a person asks of a base; `--output json` has the rest."""
+    revision = f" at {facts['revision']}" if facts["revision"] else ""
+    queries, pairs = facts["num_heads"], facts["num_kv_heads"]
+    return {
+        "name": facts["name"],
+        "from": f"{facts['source']}{revision}",
+        "architecture": facts["architecture"],
+        "layers": f"{facts['num_layers']}, {facts['hidden_size']} wide",
+        "heads": f"{queries} of queries, {pairs} of keys and values, {facts['head_dim']} wide",
+        "vocabulary": f"{facts['vocab_size']} tokens",
+        "context": f"{facts['max_context']} tokens",
+        "number format": facts["dtype"],
+        "adaptable": f"{facts['linear_sites']} linear layers",
+        "weights": facts["weights_digest"],
+    }
 
 
 def prepared(settings: Settings) -> PreparedBase:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from graftwork.errors import InvalidRequest
+from graftwork.errors import InvalidRequest, Unavailable
 
 if TYPE_CHECKING:
     from graftwork.client import Client
@@ -44,10 +45,15 @@ class Context:
         try:
             return Settings(**{key: value for key, value in given.items() if value is not None})
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"])
-            raise InvalidRequest(f"The setting {name}: {first['msg']}.", field="settings") from error
-        except (SettingsError, OSError, ValueError) as error:
+            from graftwork.cli.wrong_setting import say_wrong_setting
+
+            said = say_wrong_setting(error.errors()[0], given, os.environ, tuple(Settings.model_fields))
+            raise InvalidRequest(said, field="settings") from error
+        except SettingsError as error:
+            from graftwork.cli.wrong_setting import say_unreadable
+
+            raise InvalidRequest(say_unreadable(str(error)), field="settings") from error
+        except (OSError, ValueError) as error:
             raise InvalidRequest(f"The settings cannot be read: {error}.", field="settings") from error
 
     @contextmanager
@@ -60,7 +66,7 @@ class Context:
         from graftwork.client import Client
 
         if self.url is not None:
-            with Client(self.url) as client:
+            with _told_how_to_start(self.url), Client(self.url) as client:
                 yield client
             return
         from graftwork.gateway.app import build_app
@@ -68,6 +74,20 @@ class Context:
 
         with Client(app=build_app(self.settings(), make_engine=make_engine if engine else None)) as client:
             yield client
+
+
+@contextmanager
+def _told_how_to_start(url: str) -> Iterator[None]:
+    import httpx
+
+    try:
+        yield
+    except Unavailable as error:
+        if not isinstance(error.__cause__, httpx.ConnectError):
+            raise
+        without = "unset GRAFTWORK_URL" if os.environ.get("GRAFTWORK_URL") == url else "leave --url out"
+        hint = f"Start one with `graftwork serve`, or {without} to work without one."
+        raise Unavailable(f"{error.message} {hint}") from error
 
 
 def context_of(ctx: Any) -> Context:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,13 +16,15 @@ import typer
 from graftwork.cli.base import Base, prepared
 from graftwork.cli.context import OutputFormat, context_of
 from graftwork.cli.demo_plan import DemoPlan, plan_demo
-from graftwork.cli.output import print_table, short, write
+from graftwork.cli.output import print_table, short_hex, write
 from graftwork.cli.verb import add_verb
-from graftwork.errors import Unavailable
+from graftwork.cli.waiting import status, wait_until_ready
 
 MAX_TOKENS = 48
 READY_TIMEOUT_S = 600.0
 PIPE_WIDTH = 150
+#: The example that the README's tour does not push.
+_NEXT = "entities"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -48,7 +50,7 @@ def demo(
     with tempfile.TemporaryDirectory(prefix="graftwork-demo-", ignore_cleanup_errors=True) as home:
         result = _in_home(Path(home), settings.cache, base, plan)
     output = OutputFormat.JSON if as_json else context.output
-    write(result, output, lambda: _print(result))
+    write(result, output, lambda: _print(result, plan))
     failed = [answer for answer in result["answers"] if answer["error"]]
     for answer in failed:
         print(f"graftwork: no answer from {answer['model']}: {answer['error']}", file=sys.stderr)
@@ -62,15 +64,15 @@ def _in_home(home: Path, cache: Path, base: str | None, plan: DemoPlan) -> dict[
     from graftwork.client import Client
 
     with running_server(home, cache, base) as server, Client(server.url) as client:
-        with _status("loading the base"):
-            _wait_until_ready(client, server.check)
+        with status("loading the base"):
+            wait_until_ready(client.ready, READY_TIMEOUT_S, server.check)
         name = client.base()["name"]
-        with _status("pushing the adapters"):
+        with status("pushing the adapters"):
             for folder, reference in plan.pushes:
                 client.push(folder, reference)
             for reference in plan.promotions:
                 client.promote(reference, reason="the demo's newest")
-        with _status(f"asking {len(plan.questions)} questions at once"):
+        with status(f"asking {len(plan.questions)} questions at once"):
             began = time.perf_counter()
             answers = asyncio.run(ask_all(server.url, plan.questions, base=name, max_tokens=MAX_TOKENS))
             wall_s = time.perf_counter() - began
@@ -86,33 +88,11 @@ def _in_home(home: Path, cache: Path, base: str | None, plan: DemoPlan) -> dict[
     }
 
 
-def _wait_until_ready(client: Any, check: Any) -> None:
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    while reasons := client.ready():
-        check()
-        if time.monotonic() > deadline:
-            raise Unavailable(f"The server is not ready after {READY_TIMEOUT_S:.0f} s: {'; '.join(reasons)}")
-        time.sleep(0.1)
-
-
-@contextmanager
-def _status(what: str) -> Iterator[None]:
-    from rich.console import Console
-
-    console = Console(file=sys.stderr)
-    if not console.is_terminal:
-        print(f"{what} …", file=sys.stderr, flush=True)
-        yield
-        return
-    with console.status(f"{what} …"):
-        yield
-
-
-def _print(result: dict[str, Any]) -> None:
+def _print(result: dict[str, Any], plan: DemoPlan) -> None:
     columns = {
         "request": lambda row: row["prompt"],
         "adapter": lambda row: row["adapter"] or f"({row['model']})",
-        "version": lambda row: f"{row['version'] or 'base'} {short(row['digest'])[len('sha256:') :]}",
+        "version": lambda row: f"{row['version'] or 'base'} {short_hex(row['digest'])}",
         "answer": lambda row: " ".join((row["text"] or row["error"] or "").split()),
         "first token": lambda row: f"{row['ttft_ms']:.0f} ms",
         "tokens/s": lambda row: f"{row['tokens_per_s']:.1f}",
@@ -124,9 +104,33 @@ def _print(result: dict[str, Any]) -> None:
         f"Up to {result['max_distinct_adapters_in_step']} different adapters shared one forward pass "
         f"over the one copy of {result['base']}."
     )
-    print(
-        "\nTry next:\n"
-        "  graftwork push examples/adapters/sentiment sentiment\n"
-        '  graftwork ask sentiment "The tram was late again."\n'
-        "  graftwork serve"
-    )
+    print("\nTry next:", *next_commands(plan, Path.cwd()), sep="\n  ")
+
+
+def next_commands(plan: DemoPlan, here: Path) -> list[str]:
+    """What to type next in the folder `here`, as it can be typed there."""
+    program = shlex.join(_program(here))
+    names = {reference.partition(":")[0]: folder for folder, reference in plan.pushes}
+    name = _NEXT if _NEXT in names else next(reversed(names))
+    folder = shlex.quote(_below(names[name], here))
+    return [
+        f"{program} push {folder} {name}",
+        f'{program} ask {name} "Marie Curie moved from Warsaw to Paris."',
+        f"{program} serve",
+    ]
+
+
+def _program(here: Path) -> list[str]:
+    """How the running program is called again."""
+    if shutil.which("graftwork") is not None:
+        return ["graftwork"]
+    installed = Path(sys.executable).parent / "graftwork"
+    if installed.is_file():
+        return [_below(installed, here)]
+    return [_below(Path(sys.executable), here), "-m", "graftwork.cli"]
+
+
+def _below(path: Path, here: Path) -> str:
+    """`path` as one types it in `here`."""
+    absolute = here / path  # links stay: a virtual environment's python is one
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)

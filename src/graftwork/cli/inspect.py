@@ -45,6 +45,17 @@ def inspect(
 
 
 def _print_account(account: dict[str, Any]) -> None:
+    """The summary, then the tensors; of a refused adapter the summary stands last, beside the reasons."""
+    if account["ok"]:
+        _print_summary(account)
+        print()
+        _print_tensors(account)
+    else:
+        _print_tensors(account)
+        _print_summary(account)
+
+
+def _print_tensors(account: dict[str, Any]) -> None:
     columns = {
         "tensor": lambda row: row["name"],
         "shape": lambda row: "×".join(map(str, row["shape"])),
@@ -57,13 +68,16 @@ def _print_account(account: dict[str, Any]) -> None:
     print_table(shown, columns, empty="No tensors.")
     if len(shown) < len(account["tensors"]):
         print(f"{len(shown)} of {len(account['tensors'])} tensors are shown; --output json lists them all.")
+
+
+def _print_summary(account: dict[str, Any]) -> None:
     print_facts(
         {
             "servable": "yes" if account["ok"] else "NO",
             "kind": account["kind"],
             "base": account["base"],
-            "rank": account["rank"],
-            "size": size(account["bytes"]),
+            "rank": account["rank"] or None,
+            "size": size(account["bytes"]) if account["bytes"] else None,
             "unused": len(account["unused"]),
         }
     )

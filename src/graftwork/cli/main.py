@@ -70,6 +70,13 @@ def run() -> None:
         sys.exit(2 if isinstance(error, InvalidRequest) and error.field in _USAGE else 1)
     except BrokenPipeError:
         sys.exit(1)
+    except UnicodeError as error:
+        print(f"graftwork: this is not UTF-8 text: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        print(f"graftwork: the system refuses{where}: {error.strerror or error}.", file=sys.stderr)
+        sys.exit(1)
     except Exception as error:
         _unexpected(error)
         sys.exit(1)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graftwork.cli.context import OutputFormat
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Row = Mapping[str, Any]
 #: Heading to the cell that a row has under it.
@@ -32,25 +35,41 @@ def write(result: Any, output: OutputFormat, table: Callable[[], None]) -> None:
 _PIPE_WIDTH = 10_000
 
 
-def print_table(rows: Sequence[Row], columns: Columns, *, empty: str, pipe_width: int = _PIPE_WIDTH) -> None:
-    """Rows as a table, or the sentence `empty` on stderr; in a pipe up to `pipe_width` characters wide."""
+def print_table(
+    rows: Sequence[Row], columns: Columns, *, empty: str, pipe_width: int = _PIPE_WIDTH, least: str | None = None
+) -> None:
+    """Rows as a table, or the sentence `empty` on stderr; in a pipe up to `pipe_width` characters wide.
+
+    Args:
+        least: heading of the column that is left out where the table is wider than the terminal.
+    """
     if not rows:
         print(empty, file=sys.stderr)
         return
     from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console(width=None if sys.stdout.isatty() else pipe_width)
+    table = _table(rows, columns)
+    wanted = Measurement.get(console, console.options.update(max_width=_PIPE_WIDTH), table).maximum
+    if least is not None and wanted > console.width:
+        table = _table(rows, {heading: cell for heading, cell in columns.items() if heading != least})
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
+def _table(rows: Sequence[Row], columns: Columns) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading in columns:
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "digest")
     for row in rows:
         table.add_row(*(Text(_cell(cell(row))) for cell in columns.values()))
-    console = Console(width=None if sys.stdout.isatty() else pipe_width)
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        print(line.rstrip())
+    return table
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
@@ -63,6 +82,11 @@ def print_facts(facts: Mapping[str, object]) -> None:
 def short(digest: str) -> str:
     """A digest as people read it; still a reference, which needs twelve digits."""
     return digest[: len("sha256:") + 12]
+
+
+def short_hex(digest: str) -> str:
+    """The twelve digits alone, for a column that says that they are a digest."""
+    return short(digest).removeprefix("sha256:")
 
 
 def size(bytes_: int) -> str:

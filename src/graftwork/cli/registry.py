@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from graftwork.cli.context import context_of
-from graftwork.cli.output import Row, print_facts, print_table, short, size, write
+from graftwork.cli.output import Row, print_facts, print_table, short_hex, size, write
 from graftwork.cli.verb import add_verb
 from graftwork.errors import InvalidRequest
 
@@ -151,11 +151,17 @@ def _print_adapters(adapters: list[Any]) -> None:
         "production": lambda row: row["production"] and row["production"]["semver"],
         "newest": lambda row: row["newest"]["semver"],
         "versions": lambda row: row["versions"],
-        "kind": lambda row: f"{row['newest']['kind']} r{row['newest']['rank']}",
-        "base": lambda row: row["newest"]["base"],
-        "digest": lambda row: short((row["production"] or row["newest"])["digest"]),
+        "kind": lambda row: f"{_answering(row)['kind']} r{_answering(row)['rank']}",
+        "base": lambda row: _answering(row)["base"],
+        "digest": lambda row: short_hex(_answering(row)["digest"]),
     }
-    print_table(adapters, columns, empty="No adapters yet. Try: graftwork push DIR NAME")
+    print_table(adapters, columns, empty="No adapters yet. Try: graftwork push DIR NAME", least="base")
+
+
+def _answering(row: Row) -> Row:
+    """The version that the adapter's bare name means."""
+    version: Row = row["production"] or row["newest"]
+    return version
 
 
 def _print_versions(versions: list[Any]) -> None:
@@ -163,7 +169,7 @@ def _print_versions(versions: list[Any]) -> None:
         "version": lambda row: row["semver"],
         "stage": lambda row: row["stage"],
         "aliases": lambda row: [f"@{alias}" for alias in row["aliases"]],
-        "digest": lambda row: short(row["digest"]),
+        "digest": lambda row: short_hex(row["digest"]),
         "size": lambda row: size(row["bytes"]),
         "created": lambda row: row["created_at"],
     }

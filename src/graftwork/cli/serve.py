@@ -22,16 +22,35 @@ def add_to(app: typer.Typer) -> None:
 def serve(
     ctx: typer.Context,
     base: Base = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; loopback unless you say so.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
-    home: Annotated[Path | None, typer.Option(help="Folder of database, artifacts and cache.")] = None,
-    base_name: Annotated[str | None, typer.Option(help="Name the base answers to.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="auto, float32 or bfloat16.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Compute threads; 0: one per physical core.")] = None,
-    pin: Annotated[
-        list[str] | None, typer.Option(metavar="REF", help="Adapter to load before ready; repeatable.")
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; default 127.0.0.1, or GRAFTWORK_HOST.")
     ] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 takes a free one; default 8080, or GRAFTWORK_PORT.")
+    ] = None,
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of database, artifacts and cache; default the user's data folder, or GRAFTWORK_HOME."
+        ),
+    ] = None,
+    base_name: Annotated[
+        str | None, typer.Option(help="Name the base answers to; default its own, or GRAFTWORK_BASE_NAME.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="auto, float32 or bfloat16; default auto, or GRAFTWORK_DTYPE.")
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(help="Compute threads; default 0, one per physical core, or GRAFTWORK_THREADS."),
+    ] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REF", help="Adapter to load before ready; repeatable; default none, or GRAFTWORK_PIN."),
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error; default info, or GRAFTWORK_LOG_LEVEL.")
+    ] = None,
 ) -> None:
     """Serve the base and every registered adapter over HTTP, OpenAI-compatible.
 
@@ -54,9 +73,16 @@ def serve(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    logging.getLogger("uvicorn.error").addFilter(_named_uvicorn)
     from graftwork.gateway.server import serve as run_server
 
     run_server(settings, lambda url: _announce(context, url))
+
+
+def _named_uvicorn(record: logging.LogRecord) -> bool:
+    """uvicorn calls its main logger "uvicorn.error", whatever it says."""
+    record.name = "uvicorn"
+    return True
 
 
 def _announce(context: Context, url: str) -> None:

@@ -15,7 +15,9 @@ Output = Annotated[
     OutputFormat | None,
     typer.Option("--output", "-o", show_default=False, help="How the result is written to stdout."),
 ]
-Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="Server to speak to.")]
+Url = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="Server to speak to; default GRAFTWORK_URL, else none.")
+]
 
 
 def add_verb(app: typer.Typer, function: Callable[..., None], name: str | None = None, *, local: bool = False) -> None:

@@ -10,13 +10,17 @@ from urllib.parse import quote
 
 import httpx
 
+from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.wire import Json, Wire
-from graftwork.errors import Damaged
+from graftwork.errors import Damaged, Refused
+from graftwork.protocol.errors import error_from
 
 _CHUNK_BYTES = 1 << 20
+#: Folders that a refusal names at most.
+_SUGGESTED = 3
 
 
 class Client:
@@ -53,9 +57,13 @@ class Client:
         """Register the files of `folder` as a version of `NAME[:SEMVER]`; uploads only what is not there yet.
 
         Returns the version, with `created` false where these bytes were registered before.
+
+        Raises:
+            Refused: nothing in `folder` says that it is an adapter, or the server cannot serve it rightly.
         """
         name, _, version = reference.partition(":")
         root = Path(folder)
+        _check_adapter(root)
         manifest = Manifest.of_folder(root)
         body = {"manifest": manifest.to_json(), "version": version or None, "metadata": dict(metadata or {})}
         self._upload(root, [file for file in manifest.files if not self._has(file)])
@@ -194,6 +202,8 @@ class Client:
     def ready(self) -> Sequence[str]:
         """Why the server is not ready; empty when it is."""
         response = self._wire.open("GET", "/ready")
+        if response.status_code not in (httpx.codes.OK, httpx.codes.SERVICE_UNAVAILABLE):
+            raise error_from(response.status_code, None)
         return tuple(response.json()["reasons"])
 
     def close(self) -> None:
@@ -210,6 +220,15 @@ class Client:
 
 def _adapter(name: str) -> str:
     return f"/api/v1/adapters/{quote(name, safe='')}"
+
+
+def _check_adapter(folder: Path) -> None:
+    """Before anything is hashed or sent: a folder above the adapters is an easy mistake, and a large one."""
+    if not folder.is_dir() or (folder / CONFIG_NAME).is_file():
+        return
+    below = sorted(path.parent for path in folder.glob(f"*/{CONFIG_NAME}"))
+    meant = f" Did you mean {' or '.join(map(str, below[:_SUGGESTED]))}?" if below else ""
+    raise Refused(f"{folder} holds no {CONFIG_NAME}, which PEFT's save_pretrained writes.{meant}")
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

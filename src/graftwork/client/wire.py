@@ -64,7 +64,10 @@ class Wire:
 
     def open(self, method: str, path: str, *, stream: bool = False, **options: Any) -> httpx.Response:
         """The response, whatever its status; raises Unavailable where nobody answers."""
-        request = self._http.build_request(method, path, **options)
+        try:
+            request = self._http.build_request(method, path, **options)
+        except ValueError as error:  # NaN is no JSON number, half a surrogate pair is no text
+            raise InvalidRequest(f"The request cannot be sent as JSON: {error}.") from error
         try:
             return self._http.send(request, stream=stream)
         except (httpx.TransportError, httpx.InvalidURL) as error:
@@ -79,6 +82,8 @@ class Wire:
 
 
 def _checked(url: str) -> str:
+    """`url` without the `/v1` that OpenAI's clients want at its end."""
+    url = url.rstrip("/").removesuffix("/v1").rstrip("/")
     try:
         parsed = urlsplit(url)
         if parsed.scheme in ("http", "https") and parsed.hostname and (parsed.port or 1) > 0:

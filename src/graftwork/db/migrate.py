@@ -48,10 +48,11 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def _upgrade(tx: Connection, found: str | None) -> None:
+    # Before the import, which tells of plugins already: they and contexts are nobody's news.
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     from alembic import command
     from alembic.script import ScriptDirectory
 
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # its plugins and contexts are nobody's news
     config = alembic_config(tx)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if found is not None and found not in known:

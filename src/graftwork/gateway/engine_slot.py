@@ -117,7 +117,7 @@ class EngineSlot:
         failed = [await self._pin(reference, handle) for reference, handle in pins]
         self._waiting_for = [reason for reason in failed if reason]
         if not self._waiting_for:
-            log.info("ready: the base is loaded, the kernels are warm, %d adapters are pinned", len(pins))
+            log.info("the base is loaded, the kernels are warm, %d adapters are pinned", len(pins))
 
     async def _start_engine(self) -> None:
         if self._engine is None and self._make is not None:

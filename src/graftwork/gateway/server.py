@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import sys
@@ -16,6 +17,8 @@ from graftwork.gateway.app import build_app
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.real_engine import make_engine
 from graftwork.settings import Settings
+
+log = logging.getLogger(__name__)
 
 #: How long answers that are under way may go on after a stop was asked for, in seconds.
 FAREWELL_S = 10
@@ -51,7 +54,7 @@ def run_app(app: ASGIApp, slot: EngineSlot, settings: Settings, announce: Callab
     # uvicorn raises the signal again when it is done; this makes that an ordinary exit.
     before = {number: signal.signal(number, _exit) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        _Server(config, slot).run(sockets=[listener])
+        _Server(config, slot, _url(listener)).run(sockets=[listener])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -61,13 +64,21 @@ def run_app(app: ASGIApp, slot: EngineSlot, settings: Settings, announce: Callab
 
 
 class _Server(uvicorn.Server):
-    """Stops by itself when the engine could not start or broke: what can never be ready must not look alive."""
+    """Says once when it is ready, and stops by itself when the engine could not start or broke.
 
-    def __init__(self, config: uvicorn.Config, slot: EngineSlot) -> None:
+    What can never be ready must not look alive.
+    """
+
+    def __init__(self, config: uvicorn.Config, slot: EngineSlot, url: str) -> None:
         super().__init__(config)
         self._slot = slot
+        self._url = url
+        self._said_ready = False
 
     async def on_tick(self, counter: int) -> bool:
+        if not self._said_ready and not self._slot.reasons():
+            self._said_ready = True
+            log.info("ready at %s; Ctrl-C stops it", self._url)
         return await super().on_tick(counter) or self._slot.failure is not None
 
 

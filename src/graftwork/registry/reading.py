@@ -27,14 +27,16 @@ def view_of(tx: Transaction, tenant: str, name: str) -> AdapterView:
     pointers = aliases_of(tx, tenant, [name]).get(name, {})
     view = AdapterView.of(versions_of(tx, tenant, name), pointers)
     if view is None:
-        raise NotFound(f"There is no adapter {name}.")
+        raise NotFound(f"There is no adapter {name}. `graftwork list` shows what there is.")
     return view
 
 
 def view_for(tx: Transaction, tenant: str, reference: Reference) -> AdapterView:
     """The adapter that a reference speaks of; another tenant's is not found, whether it exists or not."""
     if reference.tenant not in (None, tenant):
-        raise NotFound(f"There is no adapter {reference.tenant}/{reference.name}.")
+        raise NotFound(
+            f"There is no adapter {reference.tenant}/{reference.name}. `graftwork list` shows what there is."
+        )
     return view_of(tx, tenant, reference.name)
 
 
@@ -46,7 +48,7 @@ def find(view: AdapterView, reference: Reference) -> Version:
     """
     found = view.find(reference.selector)
     if found is None:
-        raise NotFound(f"There is no version {reference}; `show {view.name}` and `history {view.name}` list what is.")
+        raise NotFound(f"There is no version {reference}. `graftwork list {view.name}` shows what there is.")
     return found
 
 

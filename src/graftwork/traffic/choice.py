@@ -107,7 +107,7 @@ def _adapter(text: str, rule: str, tenant: str, versions: Resolver) -> Decision:
 
 def _arm(reference: Reference, version: Version) -> str:
     if not isinstance(reference.selector, Newest):
-        return "pinned"
+        return "explicit"
     return PRODUCTION if PRODUCTION in version.aliases else "newest"
 
 

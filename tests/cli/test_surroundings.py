@@ -1,0 +1,38 @@
+"""Folders, bytes and numbers that cannot work end in one clear line, and never in "please report it"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from cli.conftest import Cli
+
+
+@pytest.mark.parametrize("name", ["a file", "a file/below it"])
+def test_a_home_that_cannot_be_a_folder_is_named(
+    cli: Cli, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a file").write_text("in the way")
+    monkeypatch.setenv("GRAFTWORK_HOME", str(tmp_path / name))
+    ran = cli("list")
+    assert ran.code == 1 and name in ran.err and "unexpected" not in ran.err
+
+
+def test_an_empty_home_is_no_home(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAFTWORK_HOME", "")
+    ran = cli("list")
+    assert ran.code == 2 and "it is empty" in ran.err
+
+
+@pytest.mark.parametrize("reference", ["a\udcff", "\udcff"])
+def test_bytes_that_are_not_utf8_are_told(cli: Cli, reference: str) -> None:
+    ran = cli("show", reference)
+    assert ran.code in (1, 2) and ran.err and "unexpected" not in ran.err
+
+
+def test_a_temperature_that_is_no_number_is_told(cli: Cli) -> None:
+    ran = cli("--url", "http://127.0.0.1:9", "ask", "fake-base", "hi", "--temperature", "nan")
+    assert ran.code in (1, 2) and "unexpected" not in ran.err
