@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from graftwork.adapters.account import Account, account_folder
 from support.fixtures import Tiny
+from support.scale import times
 from support.tiny import ALL_LINEARS
 
 Tensors = dict[str, Any]
@@ -260,7 +261,7 @@ def test_account_as_json_is_plain_data(tiny: Tiny) -> None:
     assert made["ok"] and made["unused"] == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(60, 2000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     config=st.dictionaries(
         st.sampled_from(["peft_type", "r", "lora_alpha", "target_modules", "rank_pattern", "use_rslora", "bias", "x"]),

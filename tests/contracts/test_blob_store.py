@@ -16,6 +16,7 @@ from graftwork.artifacts.stores import STORES, BlobStore, load_store
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.artifacts.stores.memory import MemoryStore
 from graftwork.errors import Damaged, InvalidRequest
+from support.scale import times
 
 MAKERS: dict[str, Callable[[Path], BlobStore]] = {
     "local": lambda folder: LocalStore(folder / "artifacts"),
@@ -58,7 +59,9 @@ def test_a_blob_of_no_bytes_is_a_blob(store: BlobStore) -> None:
     assert b"".join(store.open("local", OF_NOTHING)) == b""
 
 
-@hypothesis_settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=times(20, 300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(chunks=st.lists(st.binary(max_size=40), max_size=6))
 def test_any_bytes_in_any_chunks_read_back(store: BlobStore, chunks: list[bytes]) -> None:
     data = b"".join(chunks)

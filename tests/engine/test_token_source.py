@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from graftwork.engine import token_source
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.token_source import draw_tokens, uniform_bits
+from support.scale import times
 
 VOCAB = 300
 FULL = 1 << 53
@@ -133,7 +134,7 @@ def test_row_draws_the_same_token_alone_and_in_any_batch(vocab: int) -> None:
     assert together == alone == backwards
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=times(40, 500))
 @given(st.integers(0, 2**31), st.sampled_from(MIXED), st.sampled_from([0.1, 3.0, 20.0]), st.booleans())
 def test_short_head_and_whole_sort_draw_alike(seed: int, params: SamplingParams, spread: float, ties: bool) -> None:
     logits = random_logits(4, seed=seed, spread=spread)

@@ -18,10 +18,13 @@ from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest
 from graftwork.protocol.not_yet import NOT_YET_CHAT
 from graftwork.testing import FAKE_BASE
+from support.scale import times
 from support.served import CHAT, HELLO, Served
 
 TEXT = "/v1/completions"
-QUICK = hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+QUICK = hypothesis_settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=times(60, 1000)
+)
 
 
 def test_the_base_answers_under_its_own_name(served: Served) -> None:
@@ -241,7 +244,9 @@ def test_more_than_is_sensible_of_anything_is_a_400(served: Served, path: str, b
     assert "at most" in response.json()["error"]["message"]
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@hypothesis_settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=times(60, 1000)
+)
 @given(path=st.sampled_from([CHAT, TEXT]), raw=st.binary(max_size=40))
 def test_garbage_is_never_a_500(served: Served, path: str, raw: bytes) -> None:
     response = served.http.post(path, content=raw, headers={"content-type": "application/json"})
@@ -260,7 +265,9 @@ JSON = (
 FIELDS = st.sampled_from(sorted({*ChatRequest.model_fields, *CompletionRequest.model_fields, *NOT_YET_CHAT}))
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@hypothesis_settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=times(60, 1000)
+)
 @given(path=st.sampled_from([CHAT, TEXT]), fields=st.dictionaries(FIELDS, JSON, max_size=3))
 def test_no_field_of_any_value_is_a_500(served: Served, path: str, fields: dict[str, Any]) -> None:
     response = served.http.post(path, json={"messages": HELLO, "prompt": "x", **fields})

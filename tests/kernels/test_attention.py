@@ -14,6 +14,7 @@ from torch import Tensor
 
 from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
 from graftwork.kernels.select import Kernels, kernels_for
+from support.scale import times
 
 BOTH = pytest.mark.parametrize("kernels", [kernels_for("reference"), kernels_for("cpu")], ids=["reference", "cpu"])
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
@@ -98,7 +99,7 @@ class Conversation:
     ),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=times(20, 300), deadline=None)
 def test_rows_with_and_without_a_past_agree_with_float64(
     kernels: Kernels, dtype: torch.dtype, shape: tuple[int, int, int], rows: list[tuple[int, int]], seed: int
 ) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from graftwork.kernels.lowrank import LowRankSlots, Segment, lowrank_add, matrix
 from graftwork.kernels.select import Kernels, kernels_for
+from support.scale import times
 
 RANKS = (0, 1, 3, 5, 8, 16, 48, 63, 64)
 SHAPES = ((7, 5), (64, 96), (576, 192), (33, 130))  # (in, out), one per site
@@ -85,7 +86,7 @@ def segments_and_ranks(draw: st.DrawFn) -> tuple[int, list[Segment], list[list[i
 @BOTH
 @DTYPES
 @given(case=segments_and_ranks(), seed=st.integers(0, 1000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=times(25, 300), deadline=None)
 def test_no_farther_from_exact_than_plain_matmuls(
     kernels: Kernels, dtype: torch.dtype, case: tuple[int, list[Segment], list[list[int]]], seed: int
 ) -> None:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from graftwork.access.events import verify_chain
 from graftwork.errors import GraftworkError, PreconditionFailed
 from graftwork.registry.pointers import ABSENT
+from support.scale import times
 
 if TYPE_CHECKING:
     from registry.conftest import Desk
 
 THREADS = 32
 PROCESSES = 8
-PUSHES = 4  # of each process
+PUSHES = times(4, 40)  # of each process
 
 #: What a process does: open the database by itself, then push, set an alias and promote.
 WORKER = """

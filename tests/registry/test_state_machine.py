@@ -22,6 +22,7 @@ from graftwork.registry import SnapshotReader
 from graftwork.registry.pointers import ABSENT
 from graftwork.registry.reference import Newest, Reference
 from graftwork.registry.snapshot import read_snapshot
+from support.scale import times
 
 if TYPE_CHECKING:
     from registry.conftest import Desk
@@ -158,8 +159,8 @@ def test_pointers_behave_as_the_model(make_desk: Callable[[], Desk]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=12,
-            stateful_step_count=20,
+            max_examples=times(12, 150),
+            stateful_step_count=times(20, 40),
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
