@@ -169,3 +169,18 @@ class CacheMachine(RuleBasedStateMachine):
 
 TestAdapterCache = CacheMachine.TestCase
 TestAdapterCache.settings = settings(max_examples=times(30, 1000), stateful_step_count=30, deadline=None)
+
+
+def test_books_balance_while_an_insert_still_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, seen = cache_of(2), []
+    write = AdapterCache._write
+
+    def checked(self: AdapterCache, *arguments: object) -> None:
+        cache.check()
+        seen.append(cache.resident)
+        write(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(AdapterCache, "_write", checked)
+    insert(cache, "a", form(4))
+    assert seen == [{}] and cache.resident == {"a": 1}
+    cache.check()

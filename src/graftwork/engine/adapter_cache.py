@@ -46,6 +46,7 @@ class AdapterCache:
         )
         self._free_slots = list(range(shape[0] - 1, -1, -1))
         self._resident: OrderedDict[str, _Resident] = OrderedDict()  # least recently used first
+        self._filling: dict[str, _Resident] = {}  # reserved by an insert that still copies; nobody sees them
         self._short: dict[str, float] = {}  # digest → since when its insert waits for room
         self._lock = threading.Lock()
         self._space = threading.Condition(self._lock)
@@ -96,10 +97,11 @@ class AdapterCache:
             self._write(slot, pages, form, places)
         except BaseException:
             with self._space:
+                del self._filling[digest]
                 self._give_back(slot, pages)
             raise
         with self._lock:
-            self._resident[digest] = _Resident(slot, pages, pins=1)
+            self._resident[digest] = self._filling.pop(digest)
 
     def _reserve(
         self, digest: str, count: int, deadline: float, wanted: Callable[[], bool]
@@ -120,7 +122,8 @@ class AdapterCache:
                 return None
             pages = self._take(count)
             if pages is not None:
-                return self._free_slots.pop(), pages
+                reserved = self._filling[digest] = _Resident(self._free_slots.pop(), pages, pins=1)
+                return reserved.slot, reserved.pages
             now = time.monotonic()
             self._short.setdefault(digest, now)
             if not wanted():
@@ -181,8 +184,9 @@ class AdapterCache:
         """Pages and slots are each free or held by exactly one version; no pin is negative."""
         with self._lock:
             self._pool.check()
-            held = [page for resident in self._resident.values() for page in resident.pages]
-            slots = [resident.slot for resident in self._resident.values()]
+            holders = [*self._resident.values(), *self._filling.values()]
+            held = [page for holder in holders for page in holder.pages]
+            slots = [holder.slot for holder in holders]
             assert len(set(held)) == len(held) == self._pool.num_used, "a page is lost or held twice"
             assert len({*slots, *self._free_slots}) == self._pool.num_pages, "a slot is lost or held twice"
             assert all(resident.pins >= 0 for resident in self._resident.values()), "a pin count is negative"
