@@ -47,13 +47,13 @@ def test_tables_point_at_the_weights_of_the_version() -> None:
         slot = cache.pin(digest)
         assert slot is not None
         for index, site in enumerate(SITES):
-            assert cache.slots.rank[slot, index] == rank
+            assert cache.slots.lowrank.rank[slot, index] == rank
             for table, width, sign in (
-                (cache.slots.a_offset, site.in_features, 1),
-                (cache.slots.b_offset, site.out_features, -1),
+                (cache.slots.lowrank.a_offset, site.in_features, 1),
+                (cache.slots.lowrank.b_offset, site.out_features, -1),
             ):
                 start = int(table[slot, index])
-                assert (cache.slots.pool[start : start + rank * width] == sign * fill).all()
+                assert (cache.slots.lowrank.pool[start : start + rank * width] == sign * fill).all()
 
 
 def test_a_matrix_never_straddles_two_pages() -> None:
@@ -62,8 +62,8 @@ def test_a_matrix_never_straddles_two_pages() -> None:
     slot = cache.pin("a")
     for index, site in enumerate(SITES):
         for table, width in (
-            (cache.slots.a_offset, site.in_features),
-            (cache.slots.b_offset, site.out_features),
+            (cache.slots.lowrank.a_offset, site.in_features),
+            (cache.slots.lowrank.b_offset, site.out_features),
         ):
             start = int(table[slot, index])
             assert start // (1 << 16) == (start + rank * width - 1) // (1 << 16)

@@ -252,18 +252,16 @@ async def test_pinned_adapters_stay_and_their_failure_is_told(tiny: Tiny) -> Non
 
 
 async def test_a_row_that_is_not_finite_fails_alone(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch import Tensor
-
-    from graftwork.models.forward_batch import ForwardBatch
+    from graftwork.models.forward_batch import ForwardBatch, ForwardResult
     from graftwork.models.transformers_model import TransformersModel
 
     plain = TransformersModel.forward
     poisoned = 77
 
-    def forward(self: TransformersModel, batch: ForwardBatch) -> Tensor:
-        logits = plain(self, batch).clone()
+    def forward(self: TransformersModel, batch: ForwardBatch) -> ForwardResult:
+        logits = plain(self, batch).logits.clone()
         logits[batch.token_ids[batch.logits_at] == poisoned] = float("nan")
-        return logits
+        return ForwardResult(logits, None)
 
     async with running(tiny) as engine:
         want = await ask(engine, request((1, 2, 3)))

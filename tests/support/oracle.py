@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, DynamicCache
+
+
+class OracleLike(Protocol):
+    """The kind's own library, running one adapter alone on a base (`Oracle` is PEFT)."""
+
+    def logprobs(self, tokens: list[int]) -> Tensor: ...
+    def spread(self, tokens: list[int]) -> list[Tensor]: ...
+    def greedy(self, prompt: list[int], count: int) -> tuple[list[int], list[float]]: ...
 
 
 class Oracle:

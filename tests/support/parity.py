@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graftwork.engine.async_engine import AsyncEngine
 from support.engines import Answer, ask, request
-from support.oracle import Oracle
+from support.oracle import OracleLike
 
 
-def assert_float32_parity(oracle: Oracle, prompt: Sequence[int], got: Answer, tolerance: float) -> None:
+def assert_float32_parity(oracle: OracleLike, prompt: Sequence[int], got: Answer, tolerance: float) -> None:
     """Every greedy token equal, and each one's log-probability within `tolerance`."""
     tokens, logprobs = oracle.greedy(list(prompt), len(got.tokens))
     assert got.tokens == tokens
@@ -33,7 +33,7 @@ class _Place:
 async def assert_bfloat16_parity(
     engine: AsyncEngine,
     rows: Sequence[tuple[Sequence[int], str | None]],
-    oracles: dict[str | None, tuple[Oracle, Oracle]],
+    oracles: Mapping[str | None, tuple[OracleLike, OracleLike]],
     count: int,
 ) -> None:
     """Teacher-forced on the float32 oracle's tokens, all rows and all their positions in shared batches.
@@ -52,7 +52,7 @@ async def assert_bfloat16_parity(
 
 
 async def _places(
-    engine: AsyncEngine, prompt: Sequence[int], adapter: str | None, exact: Oracle, rounded: Oracle, count: int
+    engine: AsyncEngine, prompt: Sequence[int], adapter: str | None, exact: OracleLike, rounded: OracleLike, count: int
 ) -> list[_Place]:
     start = len(prompt) - 1
     tokens = [*prompt, *exact.greedy(list(prompt), count)[0]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}\n{% endfor %}"
@@ -85,6 +85,22 @@ def make_adapter(
                 parameter.normal_(0.0, 0.3)
             elif "lora_B" in name:
                 parameter.normal_(0.0, std)
+    made.peft_config["default"].base_model_name_or_path = base.name
+    made.save_pretrained(folder)
+    return folder
+
+
+def save_peft(kind: str, config: dict[str, Any], base: Path, folder: Path, *, std: float = 0.05, seed: int = 1) -> Path:
+    """A PEFT adapter of any kind, by the name of its config class; everything trained is moved by noise of `std`."""
+    import peft
+
+    model = AutoModelForCausalLM.from_pretrained(base)
+    torch.manual_seed(seed)
+    made = peft.get_peft_model(model, getattr(peft, kind)(**({"task_type": "CAUSAL_LM"} | config)))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * std)
     made.peft_config["default"].base_model_name_or_path = base.name
     made.save_pretrained(folder)
     return folder

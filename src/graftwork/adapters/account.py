@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graftwork.adapters.folder import AdapterFolder
-from graftwork.adapters.kinds import kind_named
+from graftwork.adapters.kinds import kind_of
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.tensor_entry import TensorEntry
 from graftwork.errors import Refused
@@ -51,7 +51,7 @@ def account_folder(folder: Path, outline: Outline, *, max_rank: int) -> Account:
     """Account for every tensor of the adapter in `folder` against a base; a bad adapter gives `ok=False`, no error."""
     try:
         opened = AdapterFolder.open(folder)
-        kind = kind_named(opened.config.get("peft_type"))
+        kind = kind_of(opened.config)
         entries, problems, warnings = kind.account(opened, outline, max_rank)
     except Refused as refusal:
         return _refused(outline, [refusal.message, *refusal.problems])

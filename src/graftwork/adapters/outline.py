@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-FORMAT = 1
+FORMAT = 2
 FILE_NAME = "outline.json"
 
 
@@ -26,6 +26,25 @@ class LinearSite:
     in_features: int
     out_features: int
     bias: bool
+
+
+@dataclass(frozen=True)
+class EmbedSite:
+    """The token embedding; `weight` is `[vocab_size, hidden_size]`, its output is multiplied by `scale`."""
+
+    path: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class BlockSite:
+    """One decoder layer, `x → x + attention(norm(x)) → x + mlp(norm(x))`, by the paths of its blocks and norms."""
+
+    path: str
+    attention: str
+    attention_norm: str
+    mlp: str
+    mlp_norm: str
 
 
 @dataclass(frozen=True)
@@ -51,12 +70,22 @@ class Outline:
     #: Where the base came from: folder or hub id, and revision; compared with an adapter's own claim, never fetched.
     source: str
     revision: str | None = None
+    #: Token embedding and output head; None where an adapter cannot act on it.
+    embed: EmbedSite | None = None
+    head: LinearSite | None = None
+    #: Decoder layers in order; empty where they are not built so that an adapter can act on whole blocks.
+    blocks: tuple[BlockSite, ...] = ()
     format: int = FORMAT
 
     @cached_property
     def site_of(self) -> dict[str, int]:
         """Module path to its index in `linears`."""
         return {site.path: index for index, site in enumerate(self.linears)}
+
+    @property
+    def tied(self) -> bool:
+        """Whether embedding and head are one tensor."""
+        return any(self.head is not None and f"{self.head.path}.weight" in group for group in self.ties)
 
     def save(self, folder: Path) -> None:
         text = json.dumps(asdict(self), indent=1)
@@ -72,6 +101,9 @@ class Outline:
         if data.get("format") != FORMAT:
             return None
         data["linears"] = tuple(LinearSite(**site) for site in data["linears"])
+        data["blocks"] = tuple(BlockSite(**block) for block in data["blocks"])
+        data["embed"] = EmbedSite(**data["embed"]) if data["embed"] else None
+        data["head"] = LinearSite(**data["head"]) if data["head"] else None
         data["modules"] = tuple(data["modules"])
         data["ties"] = tuple(tuple(group) for group in data["ties"])
         return cls(**data)

@@ -1,10 +1,72 @@
-"""ServingForm: an adapter's tensors in the engine's dtype and order, ready to be copied into pages."""
+"""ServingForm: an adapter's tensors in the engine's dtype and order, ready to be copied into pages.
+
+What a kind does comes down to three forms. A *low-rank slice* and an *affine* act at linear sites, for all rows of a
+step in one kernel call; most kinds need nothing else. A *part* is anything more, in plain torch, one segment at a
+time: a kind brings its own.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, Self
 
 import torch
+from torch import Tensor
+
+#: Where a part acts; what `x` and `y` are there is told by `Part.act`.
+Place = Literal["linear", "head", "embed", "attention", "mlp", "keys", "score"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the model: `index` counts linear layers as the outline does, else decoder layers, else it is 0."""
+
+    place: Place
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A matrix [rows, columns], or a vector as one row, cut by rows into chunks: each page holds whole rows."""
+
+    chunks: tuple[Tensor, ...]  # each [some rows, columns], all but the last with equally many
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Self:
+        """One chunk with everything in it."""
+        return cls(((tensor[None] if tensor.ndim == 1 else tensor.flatten(1)).contiguous(),))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return sum(chunk.shape[0] for chunk in self.chunks), self.chunks[0].shape[1]
+
+    def vector(self) -> Tensor:
+        """The one row of a vector: [columns]."""
+        assert self.shape[0] == 1, "a vector is one row"
+        return self.chunks[0][0]
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """Some rows [n, columns], by their numbers [n] int64."""
+        if len(self.chunks) == 1:
+            return self.chunks[0][rows]
+        found = rows.new_empty((len(rows), self.shape[1]), dtype=self.chunks[0].dtype)
+        size = self.chunks[0].shape[0]
+        chunk_of = rows // size
+        for number in sorted(set(chunk_of.tolist())):
+            mine = chunk_of == number
+            found[mine] = self.chunks[number][rows[mine] - number * size]
+        return found
+
+    def project(self, x: Tensor) -> Tensor:
+        """x Mᵀ: [tokens, columns] to [tokens, rows]."""
+        return (
+            torch.cat([x @ chunk.T for chunk in self.chunks], dim=-1) if len(self.chunks) > 1 else x @ self.chunks[0].T
+        )
+
+    def whole(self) -> Tensor:
+        """[rows, columns]; a copy when it lies in several chunks."""
+        return torch.cat(self.chunks) if len(self.chunks) > 1 else self.chunks[0]
 
 
 @dataclass(frozen=True)
@@ -12,8 +74,8 @@ class LowRankSlice:
     """The low-rank part of one linear site: `y += (x @ a.T) @ b`, with the scale already in `b`."""
 
     site: int
-    a: torch.Tensor  # [rank, in_features]
-    b: torch.Tensor  # [rank, out_features]
+    a: Tensor  # [rank, in_features]
+    b: Tensor  # [rank, out_features]
 
     @property
     def rank(self) -> int:
@@ -21,7 +83,77 @@ class LowRankSlice:
 
 
 @dataclass(frozen=True)
-class ServingForm:
-    """All slices of one adapter version, in site order."""
+class Affine:
+    """Vectors at one linear site, in float32: `y = W (x * scale_in) * scale_out + shift`; None is 1, 1 and 0.
 
-    slices: tuple[LowRankSlice, ...]
+    It acts before the low-rank slice of the same site is added.
+    """
+
+    site: int
+    scale_in: Tensor | None = None  # [in_features]
+    scale_out: Tensor | None = None  # [out_features]
+    shift: Tensor | None = None  # [out_features]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a kind does at one site in plain torch; its `Weights` fields are copied into pages, the rest is kept.
+
+    A kind subclasses it in its own folder: a frozen dataclass with fields of type `Weights` and `act`.
+    """
+
+    site: Site
+
+    @property
+    def width(self) -> int:
+        """Columns of the logits that a part at `head` or `score` gives; 0: as many as the base."""
+        return 0
+
+    def act(self, x: Tensor, y: Tensor, first: int) -> None:
+        """Change `y` in place, for one segment: tokens of one row, the first at position `first` of it.
+
+        ============ ======================================== ====================================================
+        place        x                                        y
+        ============ ======================================== ====================================================
+        linear       input [tokens, in]                       output [tokens, out]
+        head         final hidden state [tokens, hidden]      logits [tokens, vocab or `width`]
+        embed        token ids [tokens] int64                 embeddings [tokens, hidden], before any position
+        attention    residual stream [tokens, hidden]         the block's output, before it is added to the residual
+        mlp          residual stream [tokens, hidden]         the block's output, before it is added to the residual
+        keys         keys [tokens, kv_heads, head_dim]        values, the same shape; x changes in place too
+        score        final hidden state [tokens, hidden]      class logits [tokens, `width`], zero so far
+        ============ ======================================== ====================================================
+        """
+        raise NotImplementedError
+
+    def weights(self) -> dict[str, Weights]:
+        """The fields that are copied into pages, by name."""
+        return {field.name: value for field in fields(self) if isinstance(value := getattr(self, field.name), Weights)}
+
+    def placed(self, weights: Mapping[str, Weights]) -> Self:
+        """The same part on other copies of its weights."""
+        fields_: Mapping[str, Any] = weights
+        return replace(self, **fields_)
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a row must know of its adapter before it is scheduled."""
+
+    #: Tokens that the adapter puts before every prompt; they take room in the context and are not counted as usage.
+    virtual_tokens: int = 0
+    #: The adapter acts from the last place on where the prompt holds these token ids, nowhere if it does not; None:
+    #: always.
+    invocation: tuple[int, ...] | None = None
+    #: Class names or numbers of a classification head, else None.
+    labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ServingForm:
+    """Everything that one adapter version does, in no particular order."""
+
+    slices: tuple[LowRankSlice, ...] = ()
+    affines: tuple[Affine, ...] = ()
+    parts: tuple[Part, ...] = ()
+    traits: Traits = Traits()

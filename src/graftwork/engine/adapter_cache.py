@@ -9,19 +9,25 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from graftwork.adapters.outline import Outline
-from graftwork.adapters.serving_form import ServingForm
+from graftwork.adapters.serving_form import Affine, Part, ServingForm, Site, Traits, Weights
 from graftwork.engine.page_pool import PagePool
 from graftwork.errors import Refused, Unavailable
+from graftwork.kernels.affine import NOTHING, AffineSlots
 from graftwork.kernels.lowrank import LowRankSlots
+from graftwork.models.adapter_slots import AdapterSlots
 
 _MIN_PAGE_ELEMENTS = 1 << 16
+#: Every tensor begins at a multiple of it: a cache line, which is also what wider dtypes need.
+_ALIGN_BYTES = 64
+#: The vectors of an Affine, and the tables of where they lie.
+_TABLES = ("scale_in", "scale_out", "shift")
 #: How often a waiting insert looks whether it was called off, in seconds.
 _LOOK_S = 0.05
 
@@ -40,11 +46,14 @@ class AdapterCache:
         widest = max(max(site.in_features, site.out_features) for site in outline.linears)
         page_elements = max(_MIN_PAGE_ELEMENTS, 1 << (max_rank * widest - 1).bit_length())
         self._pool = PagePool(max(1, cache_bytes // (page_elements * dtype.itemsize)), page_elements, dtype)
-        shape = (self._pool.num_pages, len(outline.linears))  # every resident version holds at least one page
-        self.slots = LowRankSlots(
-            np.zeros(shape, np.int32), np.zeros(shape, np.int64), np.zeros(shape, np.int64), self._pool.buffer
-        )
-        self._free_slots = list(range(shape[0] - 1, -1, -1))
+        pages, shape = self._pool.num_pages, (self._pool.num_pages, len(outline.linears))
+        buffer = self._pool.buffer
+        lowrank = LowRankSlots(np.zeros(shape, np.int32), np.zeros(shape, np.int64), np.zeros(shape, np.int64), buffer)
+        scale_in, scale_out, shift = (np.full(shape, NOTHING, np.int64) for _ in _TABLES)
+        affine = AffineSlots(scale_in, scale_out, shift, np.zeros(pages, np.bool_), buffer)
+        #: One per page: every resident version holds at least one.
+        self.slots = AdapterSlots(lowrank, affine, parts=[{}] * pages, traits=[Traits()] * pages)
+        self._free_slots = list(range(pages - 1, -1, -1))
         self._resident: OrderedDict[str, _Resident] = OrderedDict()  # least recently used first
         self._filling: dict[str, _Resident] = {}  # reserved by an insert that still copies; nobody sees them
         self._short: dict[str, float] = {}  # digest → since when its insert waits for room
@@ -83,7 +92,8 @@ class AdapterCache:
             Refused: when the version could not fit even in an empty cache.
             Unavailable: when there was no room until the deadline, or `wanted` says no while it waits.
         """
-        places, count = _layout(form, self._pool.page_elements)
+        pieces = list(_pieces(form, self._pool.buffer.itemsize))
+        spots, count = _layout(pieces, self._pool.page_elements, _ALIGN_BYTES // self._pool.buffer.itemsize)
         if count > self._pool.num_pages:
             raise Refused(
                 f"The adapter needs {count * self._pool.page_bytes} bytes, more than adapter_cache_bytes "
@@ -94,7 +104,9 @@ class AdapterCache:
             return
         slot, pages = reserved
         try:
-            self._write(slot, pages, form, places)
+            self._write(
+                slot, form, [self._copied(piece, pages, where) for piece, where in zip(pieces, spots, strict=True)]
+            )
         except BaseException:
             with self._space:
                 del self._filling[digest]
@@ -145,16 +157,39 @@ class AdapterCache:
             self._give_back(gone.slot, gone.pages)
         return self._pool.allocate(count)
 
-    def _write(self, slot: int, pages: list[int], form: ServingForm, places: list[tuple[int, int]]) -> None:
-        size, where = self._pool.page_elements, iter(places)
-        self.slots.rank[slot] = 0
-        for piece in form.slices:
-            for part, table in ((piece.a, self.slots.a_offset), (piece.b, self.slots.b_offset)):
-                page, within = next(where)
-                start = pages[page] * size + within
-                self._pool.buffer[start : start + part.numel()] = part.reshape(-1)
-                table[slot, piece.site] = start
-            self.slots.rank[slot, piece.site] = piece.rank
+    def _copied(self, piece: _Piece, pages: list[int], spots: list[_Spot]) -> list[tuple[int, torch.Tensor]]:
+        """Copy a piece into its pages; where each chunk begins in the pool, and the chunk there."""
+        chunks = []
+        rows = piece.tensor.reshape(piece.rows, -1)
+        for spot in spots:
+            start = pages[spot.page] * self._pool.page_elements + spot.within
+            count = spot.rows.stop - spot.rows.start
+            there = self._pool.buffer[start : start + count * piece.row_elements].view(piece.tensor.dtype)
+            there = there.view(count, -1) if there.numel() else rows[spot.rows]
+            there.copy_(rows[spot.rows])
+            chunks.append((start, there))
+        return chunks
+
+    def _write(self, slot: int, form: ServingForm, copied: list[list[tuple[int, torch.Tensor]]]) -> None:
+        """Fill a slot's tables; `copied` is in the order of `_pieces`."""
+        lowrank, affine, where = self.slots.lowrank, self.slots.affine, iter(copied)
+        lowrank.rank[slot] = 0
+        for low in form.slices:
+            lowrank.a_offset[slot, low.site] = next(where)[0][0]
+            lowrank.b_offset[slot, low.site] = next(where)[0][0]
+            lowrank.rank[slot, low.site] = low.rank
+        for table in _TABLES:
+            getattr(affine, table)[slot] = NOTHING
+        for one in form.affines:
+            for table in _vectors(one):
+                getattr(affine, table)[slot, one.site] = next(where)[0][0]
+        affine.any[slot] = bool(form.affines)
+        parts: dict[Site, tuple[Part, ...]] = {}
+        for part in form.parts:
+            weights = {name: Weights(tuple(chunk for _, chunk in next(where))) for name in part.weights()}
+            parts[part.site] = (*parts.get(part.site, ()), part.placed(weights))
+        self.slots.parts[slot] = parts
+        self.slots.traits[slot] = form.traits
 
     def _give_back(self, slot: int, pages: list[int]) -> None:
         self._pool.free(pages)
@@ -192,17 +227,66 @@ class AdapterCache:
             assert all(resident.pins >= 0 for resident in self._resident.values()), "a pin count is negative"
 
 
-def _layout(form: ServingForm, page_elements: int) -> tuple[list[tuple[int, int]], int]:
-    """Where each half of each slice goes, as (page of this adapter, offset), and the number of pages.
+@dataclass(frozen=True)
+class _Piece:
+    """A tensor to place: `rows` of so many pool elements each; split between pages only at a row, and if it may be."""
 
-    No matrix straddles two pages; those of one adapter fill a page before the next begins.
+    tensor: torch.Tensor
+    rows: int
+    row_elements: int
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Where some rows of a piece go: a page of this adapter, by number, and the place within it."""
+
+    page: int
+    within: int
+    rows: slice
+
+
+def _pieces(form: ServingForm, itemsize: int) -> Iterator[_Piece]:
+    """Every tensor of a form, in the order in which they are placed."""
+    for low in form.slices:
+        for half in (low.a, low.b):
+            yield _Piece(half, 1, half.numel())
+    for affine in form.affines:
+        for vector in _vectors(affine).values():
+            yield _Piece(vector, 1, vector.numel() * vector.itemsize // itemsize)
+    for part in form.parts:
+        for weights in part.weights().values():
+            tensor = weights.whole()
+            assert tensor.itemsize % itemsize == 0, "a part keeps its weights in the serving dtype or a wider one"
+            yield _Piece(tensor, tensor.shape[0], tensor.shape[1] * tensor.itemsize // itemsize)
+
+
+def _vectors(affine: Affine) -> dict[str, torch.Tensor]:
+    return {name: value for name in _TABLES if (value := getattr(affine, name)) is not None}
+
+
+def _layout(pieces: Sequence[_Piece], page_elements: int, align: int) -> tuple[list[list[_Spot]], int]:
+    """For each piece where its rows go, and the number of pages; a page is filled before the next begins.
+
+    Raises:
+        Refused: when a single row is longer than a page.
     """
-    places: list[tuple[int, int]] = []
+    spots: list[list[_Spot]] = []
     page, within = 0, 0
-    for piece in form.slices:
-        for part in (piece.a, piece.b):
-            if within + part.numel() > page_elements:
+    for piece in pieces:
+        if piece.row_elements > page_elements:
+            raise Refused(
+                f"A matrix of the adapter has {piece.row_elements} elements in one piece; a page of adapter memory "
+                f"holds {page_elements}. Raise max_rank to serve it."
+            )
+        found: list[_Spot] = []
+        per_page = max(1, page_elements // max(1, piece.row_elements))
+        if piece.rows > 1 and piece.rows > per_page:  # so that all chunks but the last are equally long
+            page, within = (page + 1, 0) if within else (page, 0)
+        for begin in range(0, piece.rows, per_page):
+            count = min(per_page, piece.rows - begin)
+            if within + count * piece.row_elements > page_elements:
                 page, within = page + 1, 0
-            places.append((page, within))
-            within += part.numel()
-    return places, page + 1
+            found.append(_Spot(page, within, slice(begin, begin + count)))
+            within = -(-(within + count * piece.row_elements) // align) * align
+        spots.append(found)
+    return spots, page + 1

@@ -14,7 +14,7 @@ import torch
 
 from graftwork.adapters.account import account_folder
 from graftwork.adapters.folder import AdapterFolder
-from graftwork.adapters.kinds import kind_named
+from graftwork.adapters.kinds import BaseWeights, kind_of
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import ServingForm
 from graftwork.engine.adapter_cache import AdapterCache
@@ -53,10 +53,10 @@ class AdapterLoader:
     """Owns the loads in flight. A failed load leaves nothing behind, and the next request tries afresh."""
 
     def __init__(
-        self, source: AdapterSource, cache: AdapterCache, outline: Outline, dtype: torch.dtype, max_rank: int,
-        timeout_s: float, on_loaded: OnLoaded,
+        self, source: AdapterSource, cache: AdapterCache, outline: Outline, base: BaseWeights, dtype: torch.dtype,
+        max_rank: int, timeout_s: float, on_loaded: OnLoaded,
     ) -> None:  # fmt: skip
-        self._source, self._cache, self._outline = source, cache, outline
+        self._source, self._cache, self._outline, self._base = source, cache, outline, base
         self._dtype, self._max_rank, self._timeout_s = dtype, max_rank, timeout_s
         self._on_loaded = on_loaded
         self._lock = threading.Lock()
@@ -118,4 +118,4 @@ class AdapterLoader:
                 problems=account.problems,
             )
         opened = AdapterFolder.open(folder)
-        return kind_named(opened.config["peft_type"]).serving_form(opened, self._outline, self._dtype)
+        return kind_of(opened.config).serving_form(opened, self._outline, self._dtype, self._base)

@@ -29,7 +29,7 @@ def advance(sequence: Sequence, sampled: Sampled, text: Text) -> Delta:
         token_ids=(token,),
         logprobs=_logprobs(sampled, text),
         finish_reason=finish,
-        prompt_tokens=sequence.num_prompt,
+        prompt_tokens=sequence.num_prompt - sequence.num_virtual,
         completion_tokens=sequence.num_generated,
     )
 

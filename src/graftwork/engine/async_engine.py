@@ -89,16 +89,16 @@ class AsyncEngine:
         self._kv = KvCache(outline, dtype, config.kv_cache_bytes)
         self._cache = AdapterCache(outline, dtype, config.adapter_cache_bytes, config.max_rank)
         self._loader = AdapterLoader(
-            source, self._cache, outline, dtype, config.max_rank, config.load_timeout_s, self._loaded
+            source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded
         )
         self._scheduler = Scheduler(self._kv, config.max_num_seqs, config.max_num_batched_tokens)
         runner = Runner(model, kernels, self._kv, self._cache.slots)
         self._room = WaitingRoom(self._cache, self._loader, config.load_timeout_s, time.monotonic)
-        self._loop = EngineLoop(runner, self._scheduler, self._room, text, self._deliver)
+        self.max_context = min(config.max_context, self._kv.max_tokens)
+        self._loop = EngineLoop(runner, self._scheduler, self._room, text, self.max_context, self._deliver)
         self._streams: dict[str, _Stream] = {}
         self._loads: dict[str, list[asyncio.Future[None]]] = {}
         self._loads_lock = threading.Lock()
-        self.max_context = min(config.max_context, self._kv.max_tokens)
         self._started = False
 
     @property

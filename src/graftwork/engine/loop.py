@@ -17,7 +17,7 @@ from graftwork.engine.scheduler import Chunk, Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.text import Text
 from graftwork.engine.waiting_room import WaitingRoom
-from graftwork.errors import GenerationFailed, GraftworkError, Unavailable
+from graftwork.errors import GenerationFailed, GraftworkError, InvalidRequest, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,11 @@ class StepCounters:
 class EngineLoop:
     """Owns the scheduler and every sequence; others talk to it through its inbox only."""
 
-    def __init__(self, runner: Runner, scheduler: Scheduler, room: WaitingRoom, text: Text, deliver: Deliver) -> None:
+    def __init__(
+        self, runner: Runner, scheduler: Scheduler, room: WaitingRoom, text: Text, max_context: int, deliver: Deliver
+    ) -> None:
         self._runner, self._scheduler, self._room, self._text = runner, scheduler, room, text
+        self._max_context = max_context
         self._sampler = Sampler()
         self._deliver = deliver
         self._inbox: queue.SimpleQueue[_Submit | _Abort | _Loaded | None] = queue.SimpleQueue()
@@ -171,7 +174,13 @@ class EngineLoop:
 
     def _seat(self, sequences: list[Sequence]) -> None:
         for sequence in sequences:
-            self._scheduler.add(sequence)
+            try:
+                sequence.meet(self._runner.traits(sequence.slot), self._max_context)
+            except InvalidRequest as error:
+                self._send([(sequence.id, error)])
+                self._drop(sequence)
+            else:
+                self._scheduler.add(sequence)
 
     def _step(self, chunks: list[Chunk]) -> None:
         sampling = [chunk.sequence for chunk in chunks if chunk.samples]
@@ -234,5 +243,5 @@ class EngineLoop:
 
 
 def _sampling_row(sequence: Sequence) -> SamplingRow:
-    seen = sequence.tokens[: sequence.num_prompt] if sequence.params.penalised else ()  # only penalties read it
+    seen = sequence.prompt if sequence.params.penalised else ()  # only penalties read it
     return SamplingRow(sequence.params, sequence.seed, seen, sequence.output)

@@ -9,23 +9,31 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graftwork.adapters.serving_form import Traits
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.scheduler import Chunk
 from graftwork.kernels.attention import AttentionRows
-from graftwork.kernels.lowrank import LowRankPlan, LowRankSlots, Segment
 from graftwork.kernels.select import Kernels
+from graftwork.models.adapter_plan import AdapterPlan, AdapterRow
+from graftwork.models.adapter_slots import AdapterSlots
 from graftwork.models.forward_batch import ForwardBatch
 from graftwork.models.transformers_model import TransformersModel
+
+_NO_TRAITS = Traits()
 
 
 class Runner:
     """Holds what every step shares: the model, its kernels, the pages and the resident adapters' places."""
 
-    def __init__(self, model: TransformersModel, kernels: Kernels, kv: KvCache, slots: LowRankSlots) -> None:
+    def __init__(self, model: TransformersModel, kernels: Kernels, kv: KvCache, slots: AdapterSlots) -> None:
         self.model = model
         self._kernels = kernels
         self._kv = kv
         self._slots = slots
+
+    def traits(self, slot: int | None) -> Traits:
+        """What the adapter in a slot asks of its rows."""
+        return _NO_TRAITS if slot is None else self._slots.traits[slot]
 
     def run(self, chunks: Rows[Chunk]) -> Tensor:
         """Compute every chunk and return logits [sampling chunks, vocab], in the chunks' order."""
@@ -46,15 +54,19 @@ class Runner:
             logits_at=torch.from_numpy(starts[1:][samples].astype(np.int64) - 1),
             plan=self._plan(chunks, starts),
         )
-        return self.model.forward(batch)
+        return self.model.forward(batch).logits
 
-    def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32]) -> LowRankPlan | None:
-        segments = [
-            Segment(int(starts[row]), int(starts[row + 1]), chunk.sequence.slot)
-            for row, chunk in enumerate(chunks)
-            if chunk.sequence.slot is not None
-        ]
-        return self._kernels.prepare(segments, self._slots) if segments else None
+    def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32]) -> AdapterPlan | None:
+        rows, sampled = [], 0
+        for index, chunk in enumerate(chunks):
+            row = chunk.sequence
+            if row.slot is not None and row.acts_from is not None:
+                first = max(row.num_computed, row.acts_from)
+                start, stop = int(starts[index]) + first - row.num_computed, int(starts[index + 1])
+                if start < stop:
+                    rows.append(AdapterRow(start, stop, row.slot, first, (sampled, sampled + chunk.samples)))
+            sampled += chunk.samples
+        return AdapterPlan(rows, self._slots, self._kernels, self.model.outline.vocab_size) if rows else None
 
 
 def _new_tokens(chunk: Chunk) -> list[int]:

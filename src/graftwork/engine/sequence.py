@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from graftwork.adapters.serving_form import Traits
 from graftwork.engine.detokenizer import Detokenizer
 from graftwork.engine.request import AdapterHandle
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.stop import StopMatcher
+from graftwork.errors import InvalidRequest
 
 
 @dataclass(eq=False)
@@ -30,12 +32,40 @@ class Sequence:
     stop: StopMatcher
     arrival: int = 0
     slot: int | None = None  # of the pinned adapter
+    num_virtual: int = 0  # tokens at the beginning that stand for what the adapter puts there
+    acts_from: int | None = 0  # position from which the adapter acts; None: nowhere
     num_computed: int = 0
     pages: list[int] = field(default_factory=list)
+
+    def meet(self, traits: Traits, max_context: int) -> None:
+        """Make room for the adapter's virtual tokens, and find where it begins to act; once, before it is scheduled.
+
+        Raises:
+            InvalidRequest: prompt, virtual tokens and answer do not fit the context.
+        """
+        if traits.virtual_tokens:
+            total = traits.virtual_tokens + len(self.tokens)
+            if total + (self.params.max_tokens or 1) > max_context:
+                raise InvalidRequest(
+                    f"The adapter puts {traits.virtual_tokens} virtual tokens before the prompt of {len(self.tokens)}; "
+                    f"with the answer that is more than the context of {max_context}.",
+                    field="max_tokens",
+                )
+            self.num_virtual = traits.virtual_tokens
+            self.tokens[:0] = [0] * self.num_virtual
+            self.num_prompt += self.num_virtual
+            self.max_tokens = min(self.max_tokens, max_context - total)
+        if traits.invocation is not None:
+            self.acts_from = _last_place(traits.invocation, self.tokens)
 
     @property
     def num_pending(self) -> int:
         return len(self.tokens) - self.num_computed
+
+    @property
+    def prompt(self) -> list[int]:
+        """The tokens that the caller gave."""
+        return self.tokens[self.num_virtual : self.num_prompt]
 
     @property
     def num_generated(self) -> int:
@@ -44,3 +74,9 @@ class Sequence:
     @property
     def output(self) -> list[int]:
         return self.tokens[self.num_prompt :]
+
+
+def _last_place(wanted: tuple[int, ...], tokens: list[int]) -> int | None:
+    """Where `wanted` begins in `tokens` for the last time."""
+    places = range(len(tokens) - len(wanted), -1, -1)
+    return next((at for at in places if tuple(tokens[at : at + len(wanted)]) == wanted), None)

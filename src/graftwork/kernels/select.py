@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graftwork.kernels import attention, attention_cpu, lowrank_cpu
+from graftwork.kernels import affine_cpu, attention, attention_cpu, lowrank_cpu
+from graftwork.kernels.affine import AffinePlan, AffineSlots
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.lowrank import LowRankPlan, LowRankSlots, Segment
@@ -23,6 +24,7 @@ class Kernels:
 
     name: str
     prepare: Callable[[Sequence[Segment], LowRankSlots], LowRankPlan]
+    prepare_affine: Callable[[Sequence[Segment], AffineSlots], AffinePlan]
     write_kv: WriteKV
     attend: Attend
     pack_linear: Callable[[Tensor, Tensor | None], PackedLinear]
@@ -34,6 +36,19 @@ class Kernels:
         if plan.active[site]:
             self.launches += 1
             plan.add(x, y, site)
+
+    def scale_inputs(self, x: Tensor, site: int, plan: AffinePlan) -> Tensor:
+        """x [tokens, in] as the step's adapters want it before W: x itself, or a copy with rows scaled."""
+        if not plan.before[site]:
+            return x
+        self.launches += 1
+        return plan.scale_inputs(x, site)
+
+    def change_outputs(self, y: Tensor, site: int, plan: AffinePlan) -> None:
+        """Scale and shift rows of y [tokens, out] in place, where the step's adapters do so after W."""
+        if plan.after[site]:
+            self.launches += 1
+            plan.change_outputs(y, site)
 
     def set_threads(self, threads: int) -> None:
         """Use so many threads in torch, whose pool is ours too; holds in every thread of the process."""
@@ -55,6 +70,7 @@ def _reference() -> Kernels:
     return Kernels(
         name="reference",
         prepare=LowRankPlan,
+        prepare_affine=AffinePlan,
         write_kv=attention.write_kv,
         attend=attention.attend,
         pack_linear=lambda weight, bias: PackedLinear(weight, bias, pack=False),
@@ -64,12 +80,14 @@ def _reference() -> Kernels:
 
 def _cpu() -> Kernels:
     def warm(dtype: torch.dtype) -> None:
+        affine_cpu.warm(dtype)
         lowrank_cpu.warm(dtype)
         attention_cpu.warm(dtype)
 
     return Kernels(
         name="cpu",
         prepare=lowrank_cpu.CpuLowRankPlan,
+        prepare_affine=affine_cpu.CpuAffinePlan,
         write_kv=attention_cpu.write_kv,
         attend=attention_cpu.attend,
         pack_linear=PackedLinear,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from graftwork.kernels.attention import AttentionRows
-from graftwork.kernels.lowrank import LowRankPlan
+from graftwork.models.adapter_plan import AdapterPlan
 
 
 @dataclass(frozen=True)
@@ -20,4 +20,13 @@ class ForwardBatch:
     keys: Tensor  # [pages, layers, kv_heads, head_dim, PAGE_TOKENS]
     values: Tensor  # [pages, layers, kv_heads, PAGE_TOKENS, head_dim]
     logits_at: Tensor  # [sampled] int64, indices into tokens
-    plan: LowRankPlan | None  # None when no row has an adapter: then no adapter code runs at all
+    plan: AdapterPlan | None  # None when no row has an adapter: then no adapter code runs at all
+    hidden_at: Tensor | None = None  # [pooled] int64, indices into tokens whose final hidden state is wanted
+
+
+@dataclass(frozen=True)
+class ForwardResult:
+    """What a forward pass gives back."""
+
+    logits: Tensor  # [sampled, vocab], or wider where an adapter of the batch has more tokens
+    hidden: Tensor | None  # [pooled, hidden]

@@ -86,7 +86,7 @@ def _our_logits(model: TransformersModel, probe: list[list[int]], dtype: torch.d
         logits_at=torch.from_numpy(starts[1:].astype(np.int64)) - 1,
         plan=None,
     )
-    return model.forward(batch).float()
+    return model.forward(batch).logits.float()
 
 
 def _scratch_pages(outline: Outline, pages: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

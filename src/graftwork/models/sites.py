@@ -1,10 +1,13 @@
-"""Sites: where an adapter acts. A linear site runs W once for all rows, then the adapters' part."""
+"""Sites: where an adapter acts. A site runs the base once for all rows, then what the step's adapters do there."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from graftwork.adapters.serving_form import Place, Site
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.select import Kernels
 from graftwork.models.forward_batch import ForwardBatch
@@ -18,6 +21,10 @@ class BatchHolder:
 
     def __init__(self) -> None:
         self._batch: ForwardBatch | None = None
+        #: What the running layer's block will be added to: [1, tokens, hidden].
+        self.residual: Tensor | None = None
+        #: The final hidden state of the pass [tokens, hidden], where the batch asks for it.
+        self.hidden: Tensor | None = None
 
     @property
     def batch(self) -> ForwardBatch:
@@ -28,7 +35,7 @@ class BatchHolder:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._batch = None
+        self._batch = self.residual = self.hidden = None
 
     def holding(self, batch: ForwardBatch) -> BatchHolder:
         assert self._batch is None, "one forward pass at a time"
@@ -37,28 +44,97 @@ class BatchHolder:
 
 
 class SiteLinear(torch.nn.Module):
-    """Takes the place of a linear layer: y = W x (+ bias) for all rows at once, then each adapter's low-rank part.
+    """Takes the place of a linear layer: y = W x (+ bias) for all rows at once, with what the adapters do around it.
 
-    `site` is the layer's index in the outline, or None where no adapter acts (the output head). Afterwards the plain
-    weight is gone; `dense()` gives it back from its packed form.
+    `site` is the layer's index in the outline. Afterwards the plain weight is gone; `dense()` gives it back from its
+    packed form.
     """
 
-    def __init__(self, linear: torch.nn.Linear, site: int | None, kernels: Kernels, holder: BatchHolder) -> None:
+    def __init__(self, linear: torch.nn.Linear, site: int, kernels: Kernels, holder: BatchHolder) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         bias = None if linear.bias is None else linear.bias.data
         self.packed: PackedLinear = kernels.pack_linear(linear.weight.data, bias)
         self.site = site
-        self._kernels = kernels
         self._holder = holder
 
     def forward(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, self.in_features)
-        y = self.packed(flat)
-        if self.site is not None and (plan := self._holder.batch.plan) is not None:
-            self._kernels.lowrank_add(flat, y, self.site, plan)
+        plan = self._holder.batch.plan
+        if plan is None:
+            y = self.packed(flat)
+        else:
+            y = self.packed(plan.before(flat, self.site))
+            plan.after(flat, y, self.site)
         return y.view(*x.shape[:-1], self.out_features)
 
     def dense(self) -> Tensor:
         """W, bit for bit: [out_features, in_features]."""
         return self.packed.dense()
+
+
+class SiteHead(SiteLinear):
+    """The output head, run on sampled tokens; an adapter with more tokens than the base widens the logits."""
+
+    def __init__(self, linear: torch.nn.Linear, kernels: Kernels, holder: BatchHolder) -> None:
+        super().__init__(linear, -1, kernels, holder)
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.reshape(-1, self.in_features)
+        y = self.packed(flat)
+        plan = self._holder.batch.plan
+        if plan is not None:
+            y = plan.widened(y)
+            plan.act(HEAD, flat, y)
+        return y.view(*x.shape[:-1], y.shape[1])
+
+
+class SiteEmbedding(torch.nn.Module):
+    """Takes the place of the token embedding; ids beyond its rows are the adapters' own and are filled in by them."""
+
+    def __init__(self, embedding: torch.nn.Module, vocab_size: int, holder: BatchHolder) -> None:
+        super().__init__()
+        self.inner = embedding
+        self._vocab_size = vocab_size
+        self._holder = holder
+
+    @property
+    def weight(self) -> Tensor:
+        weight: Tensor = self.inner.weight  # type: ignore[assignment]
+        return weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        plan = self._holder.batch.plan
+        if plan is None:
+            plain: Tensor = self.inner(ids)
+            return plain
+        y: Tensor = self.inner(ids.clamp(max=self._vocab_size - 1))
+        plan.act(EMBED, ids.view(-1), y.view(-1, y.shape[-1]))
+        return y
+
+
+HEAD, EMBED = Site("head"), Site("embed")
+
+
+def watch_block(attention: torch.nn.Module, mlp: torch.nn.Module, norms: tuple[torch.nn.Module, torch.nn.Module],
+                layer: int, holder: BatchHolder) -> None:  # fmt: skip
+    """Let adapters change what a decoder layer's two blocks add to the residual stream, which their norms take in."""
+    places: tuple[Place, Place] = ("attention", "mlp")
+    for place, block, norm in zip(places, (attention, mlp), norms, strict=True):
+        _watch(block, norm, Site(place, layer), holder)
+
+
+def _watch(block: torch.nn.Module, norm: torch.nn.Module, site: Site, holder: BatchHolder) -> None:
+    def remember(_module: torch.nn.Module, inputs: tuple[Any, ...]) -> None:
+        if holder.batch.plan is not None:
+            holder.residual = inputs[0]
+
+    def change(_module: torch.nn.Module, _inputs: tuple[Any, ...], output: Any) -> None:
+        plan = holder.batch.plan
+        if plan is not None:
+            y = output[0] if isinstance(output, tuple) else output
+            assert holder.residual is not None, "the norm runs before its block"
+            plan.act(site, holder.residual.view(-1, y.shape[-1]), y.view(-1, y.shape[-1]))
+
+    norm.register_forward_pre_hook(remember)
+    block.register_forward_hook(change)

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from graftwork.adapters.outline import LinearSite, Outline, weights_digest
+from graftwork.adapters.outline import BlockSite, EmbedSite, LinearSite, Outline, weights_digest
 from graftwork.errors import Refused
 from graftwork.models.base import weight_files
 
@@ -53,6 +53,9 @@ def survey(folder: Path, *, base: str, source: str, revision: str | None) -> Out
         ties=_ties(model),
         source=source,
         revision=revision,
+        embed=_embed(model),
+        head=_head(model),
+        blocks=_blocks(model),
     )
 
 
@@ -162,6 +165,43 @@ _DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat
 def _stored_dtype(shards: list[Path]) -> str:
     """The dtype of most tensors."""
     return Counter(stored_dtypes(shards).values()).most_common(1)[0][0]
+
+
+def _head(model: PreTrainedModel) -> LinearSite | None:
+    head = model.get_output_embeddings()
+    if type(head) is not torch.nn.Linear:
+        return None
+    return LinearSite(_path(model, head), head.in_features, head.out_features, head.bias is not None)
+
+
+def _embed(model: PreTrainedModel) -> EmbedSite | None:
+    """The token embedding, if it does nothing but look up rows, and perhaps multiply them by one number."""
+    embedding = model.get_input_embeddings()
+    plain = type(embedding) is torch.nn.Embedding
+    scale = getattr(embedding, "scalar_embed_scale", None)  # how the Gemma family names it
+    if not isinstance(embedding, torch.nn.Embedding) or not (plain or isinstance(scale, float)):
+        return None
+    return EmbedSite(_path(model, embedding), 1.0 if plain or scale is None else scale)
+
+
+#: Names of the parts of a decoder layer that adds each block to the stream it came from, as Llama's does.
+_BLOCK = ("self_attn", "input_layernorm", "mlp", "post_attention_layernorm")
+_ALL_OF_A_LAYER = set(_BLOCK)
+
+
+def _blocks(model: PreTrainedModel) -> tuple[BlockSite, ...]:
+    layers = getattr(model.base_model, "layers", None)
+    if layers is None or any({name for name, _ in layer.named_children()} != _ALL_OF_A_LAYER for layer in layers):
+        return ()
+    path = _path(model, layers)
+    return tuple(
+        BlockSite(f"{path}.{number}", *(f"{path}.{number}.{name}" for name in _BLOCK)) for number in range(len(layers))
+    )
+
+
+def _path(model: PreTrainedModel, module: torch.nn.Module) -> str:
+    paths: Iterator[str] = (path for path, found in model.named_modules() if found is module)
+    return next(paths)
 
 
 def _ties(model: PreTrainedModel) -> tuple[tuple[str, ...], ...]:

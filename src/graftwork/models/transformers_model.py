@@ -14,10 +14,11 @@ from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
 
 from graftwork.adapters.outline import Outline, weights_digest
+from graftwork.adapters.serving_form import Site
 from graftwork.errors import Refused
 from graftwork.kernels.select import Kernels
-from graftwork.models.forward_batch import ForwardBatch
-from graftwork.models.sites import BatchHolder, SiteLinear
+from graftwork.models.forward_batch import ForwardBatch, ForwardResult
+from graftwork.models.sites import BatchHolder, SiteEmbedding, SiteHead, SiteLinear, watch_block
 from graftwork.models.survey import dtype_name, linear_modules, tensor_bytes
 
 ATTENTION_NAME = "graftwork_paged"
@@ -50,23 +51,40 @@ class TransformersModel:
         #: Digest of the weights as loaded, in the serving dtype.
         self.loaded_digest = weights_digest(_live_tensors(module))
         self._replace_linears()
+        self._watch_blocks()
+        self._replace_embedding()
+        module.base_model.register_forward_hook(self._keep_hidden)
         for part in module.modules():
             if hasattr(part, "layer_idx"):
                 part.graftwork = self  # the attention function finds us through its module
         module.set_attn_implementation(ATTENTION_NAME)
 
     @torch.inference_mode()
-    def forward(self, batch: ForwardBatch) -> Tensor:
-        """Write the batch's keys and values to their pages and return logits [sampled, vocab] in the serving dtype."""
-        with self._holder.holding(batch):
+    def forward(self, batch: ForwardBatch) -> ForwardResult:
+        """Write the batch's keys and values to their pages; logits and hidden states are in the serving dtype."""
+        with self._holder.holding(batch) as holder:
             output = self._module(
                 input_ids=batch.token_ids[None],
                 position_ids=batch.positions[None],
                 use_cache=False,
                 logits_to_keep=batch.logits_at,
             )
-        logits: Tensor = output.logits[0]
-        return logits
+            logits: Tensor = output.logits[0]
+            if batch.plan is not None:
+                batch.plan.hide(logits)
+            hidden = holder.hidden
+        return ForwardResult(logits, hidden)
+
+    def weight(self, path: str) -> Tensor:
+        """The weight of a linear layer [out, in] or of the embedding [vocab, hidden], as it was loaded."""
+        module = self._module.get_submodule(path)
+        return module.dense() if isinstance(module, SiteLinear) else module.weight.data
+
+    def bias(self, path: str) -> Tensor | None:
+        """The bias of a linear layer, if it has one."""
+        module = self._module.get_submodule(path)
+        assert isinstance(module, SiteLinear), "only linear layers have one that adapters change"
+        return module.packed.bias
 
     def weight_names(self) -> set[str]:
         """Names of the weights that the digest is taken over."""
@@ -90,6 +108,8 @@ class TransformersModel:
             self._plain_layers.add(layer)
         assert scaling is not None, "checked for this layer"
         k, v, q = (tensor[0].transpose(0, 1).contiguous() for tensor in (k, v, q))
+        if batch.plan is not None:
+            batch.plan.act(Site("keys", layer), k, v)
         self._kernels.write_kv(k, v, batch.keys, batch.values, layer, batch.rows)
         return self._kernels.attend(q, batch.keys, batch.values, layer, batch.rows, scaling)[None]
 
@@ -106,16 +126,34 @@ class TransformersModel:
             raise Refused("The base's attention is not plain causal attention.")
 
     def _replace_linears(self) -> None:
-        sites = self.outline.site_of
         head = self._module.get_output_embeddings()
         names = {id(module): path for path, module in self._module.named_modules()}
-        layers = [*linear_modules(self._module), (names[id(head)], head)]
-        for path, linear in layers:
-            parent, _, name = path.rpartition(".")
-            site = SiteLinear(linear, sites.get(path), self._kernels, self._holder)
-            setattr(self._module.get_submodule(parent), name, site)  # frees the plain weight of this layer
+        sites = self.outline.site_of
+        for path, linear in list(linear_modules(self._module)):
+            self._replace(path, SiteLinear(linear, sites[path], self._kernels, self._holder))
+        self._replace(names[id(head)], SiteHead(head, self._kernels, self._holder))
         for parameter in self._module.parameters():
             parameter.data = parameter.data.clone()  # what is left may be a view of a mapped file: let go of it
+
+    def _replace_embedding(self) -> None:
+        if self.outline.embed is not None:
+            embedding = self._module.get_submodule(self.outline.embed.path)
+            made = SiteEmbedding(embedding, self.outline.vocab_size, self._holder)
+            self._replace(self.outline.embed.path, made)
+
+    def _watch_blocks(self) -> None:
+        of = self._module.get_submodule
+        for layer, block in enumerate(self.outline.blocks):
+            norms = (of(block.attention_norm), of(block.mlp_norm))
+            watch_block(of(block.attention), of(block.mlp), norms, layer, self._holder)
+
+    def _replace(self, path: str, made: torch.nn.Module) -> None:
+        parent, _, name = path.rpartition(".")
+        setattr(self._module.get_submodule(parent), name, made)  # frees the plain weight of this layer
+
+    def _keep_hidden(self, _module: object, _inputs: object, output: Any) -> None:
+        if (at := self._holder.batch.hidden_at) is not None:
+            self._holder.hidden = output[0][0][at]  # from [1, tokens, hidden]
 
 
 def _live_tensors(module: PreTrainedModel) -> Iterator[tuple[str, str, tuple[int, ...], memoryview]]:
@@ -125,10 +163,14 @@ def _live_tensors(module: PreTrainedModel) -> Iterator[tuple[str, str, tuple[int
         yield name, dtype_name(tensor.dtype), tuple(tensor.shape), tensor_bytes(tensor)
 
 
+#: A SiteEmbedding keeps the embedding that it stands for under this name.
+_INNER = ".inner."
+
+
 def _makers(module: PreTrainedModel) -> dict[str, Callable[[], Tensor]]:
     """What gives each weight, by its checkpoint name; a head tied to the embedding counts once, as in the file."""
     makers: dict[str, Callable[[], Tensor]] = {
-        name: partial(getattr, value, "data") for name, value in module.named_parameters()
+        name.replace(_INNER, "."): partial(getattr, value, "data") for name, value in module.named_parameters()
     }
     tied = bool(getattr(module.config, "tie_word_embeddings", False))
     for path, part in module.named_modules():

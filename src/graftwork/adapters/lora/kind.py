@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from graftwork.errors import Refused
 if TYPE_CHECKING:
     import torch
 
+    from graftwork.adapters.kinds import BaseWeights, Support
     from graftwork.adapters.serving_form import ServingForm
 
 _SHOWN = 5
@@ -28,6 +30,7 @@ class Lora:
     """The kind `LORA`: low-rank pairs on linear layers, any mix of ranks, alpha, rsLoRA and patterns."""
 
     name = "lora"
+    features: Mapping[str, Support] = MappingProxyType({"low-rank pairs": "served"})
 
     def account(
         self, folder: AdapterFolder, outline: Outline, max_rank: int
@@ -49,7 +52,9 @@ class Lora:
             warnings.append("This adapter has no effect: every delta is zero.")
         return sorted(entries, key=lambda entry: entry.name), problems, warnings
 
-    def serving_form(self, folder: AdapterFolder, outline: Outline, dtype: torch.dtype) -> ServingForm:
+    def serving_form(
+        self, folder: AdapterFolder, outline: Outline, dtype: torch.dtype, base: BaseWeights
+    ) -> ServingForm:
         import torch
 
         from graftwork.adapters.serving_form import LowRankSlice, ServingForm

@@ -1,0 +1,57 @@
+"""Checks that every kind makes of its stored tensors, and the account's lines that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graftwork.adapters.folder import StoredTensor
+from graftwork.adapters.outline import Outline
+from graftwork.adapters.tensor_entry import TensorEntry
+
+_SHOWN = 5
+
+
+def entry(tensor: StoredTensor, *, used: bool, reason: str, **facts: Any) -> TensorEntry:
+    """The account's line for a stored tensor; `facts` are further fields of TensorEntry."""
+    return TensorEntry(
+        name=tensor.name, shape=tensor.shape, dtype=tensor.dtype, bytes=tensor.nbytes, used=used, reason=reason, **facts
+    )
+
+
+def shape_problem(tensor: StoredTensor, shape: Sequence[int], what: str) -> str | None:
+    """Why a tensor has not the dtype and shape that it must have; `what` says who needs that shape."""
+    if not tensor.is_float:
+        return f"{tensor.name}: dtype {tensor.dtype} is not a floating-point weight."
+    if tuple(tensor.shape) != tuple(shape):
+        return f"{tensor.name}: shape {list(tensor.shape)}, but {what} needs {list(shape)}."
+    return None
+
+
+def value_problem(tensor: StoredTensor) -> str | None:
+    """Why the values of a tensor cannot be served: NaN, infinite, or beyond float32 (and so beyond bfloat16)."""
+    values = tensor.float32()
+    if np.isfinite(values).all():
+        return None
+    bad = int(values.size - np.isfinite(values).sum())
+    return f"{tensor.name}: {bad} of {values.size} values are NaN, infinite or beyond float32."
+
+
+def unmatched_problems(names: Sequence[str]) -> list[str]:
+    """One problem for all tensors that nothing uses, with the first few by name and reason."""
+    if not names:
+        return []
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return [f"{len(names)} tensors are not used by this base: {'; '.join(names[:_SHOWN])}{more}."]
+
+
+def base_warnings(config: Mapping[str, Any], outline: Outline) -> list[str]:
+    """What to say when the config names another base, or none: the shapes decide; nothing is fetched by that name."""
+    claimed = config.get("base_model_name_or_path")
+    if not isinstance(claimed, str) or not claimed:
+        return ["base_model_name_or_path is empty; the shapes fit this base."]
+    if claimed.lower().split("/")[-1] not in {outline.base, outline.source.lower().split("/")[-1]}:
+        return [f"base_model_name_or_path is {claimed!r}, served on {outline.base!r}; the shapes fit."]
+    return []

@@ -1,0 +1,246 @@
+"""The contract of an adapter kind, run on every kind in the table and every feature that it says it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from contracts.kinds import KindCase, all_cases
+from graftwork.adapters.account import Account, account_folder
+from graftwork.adapters.kinds import all_kinds
+from graftwork.errors import Refused
+from graftwork.models.prepare import prepare_base
+from graftwork.settings import Settings
+from support.engines import Answer, FolderSource, ask, ask_all, prompt_of, request, running
+from support.fixtures import Tiny
+from support.oracle import Oracle, OracleLike
+from support.parity import assert_bfloat16_parity, assert_float32_parity
+from support.tiny import make_adapter, make_base
+
+CASES = all_cases()
+EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
+WEIGHTS = "adapter_model.safetensors"
+
+
+class Bench:
+    """One tiny base with an ordinary LoRA `a1`, and beside them the adapters of all cases on that base."""
+
+    def __init__(self, root: Path, changes: dict[str, Any]) -> None:
+        self.root = root
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # transformers' and peft's own
+            self.base = make_base(root / "base", **changes)
+            make_adapter(self.base, root / "a1", std=0.08)
+        settings = Settings(
+            home=root / "home",
+            base=str(self.base),
+            dtype="float32",
+            kv_cache_bytes=1 << 23,
+            adapter_cache_bytes=1 << 25,
+        )
+        self.tiny = Tiny(root, settings, prepare_base(settings))
+        self._oracles: dict[tuple[str | None, torch.dtype], OracleLike] = {}
+
+    def adapter(self, case: KindCase) -> Path:
+        folder = self.root / case.name
+        if not folder.exists():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                case.make(self.base, folder)
+        return folder
+
+    def oracle(self, case: KindCase | None, dtype: torch.dtype = torch.float32) -> OracleLike:
+        key = (case.name if case else None, dtype)
+        if key not in self._oracles:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = case.oracle(self.base, self.adapter(case), dtype) if case else Oracle(self.base, None, dtype)
+            self._oracles[key] = made
+        return self._oracles[key]
+
+    @cache  # noqa: B019 (one per base, for the session)
+    def plain(self) -> OracleLike:
+        return Oracle(self.base, self.root / "a1")
+
+    def account(self, folder: Path) -> Account:
+        return account_folder(folder, self.tiny.outline, max_rank=64)
+
+
+@pytest.fixture(scope="session")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> Callable[[KindCase], Bench]:
+    made: dict[str, Bench] = {}
+
+    def of(case: KindCase) -> Bench:
+        key = json.dumps(case.base, sort_keys=True, default=str)
+        if key not in made:
+            made[key] = Bench(tmp_path_factory.mktemp("bench"), case.base)
+        return made[key]
+
+    return of
+
+
+@pytest.fixture
+def bench(case: KindCase, benches: Callable[[KindCase], Bench]) -> Iterator[Bench]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield benches(case)
+
+
+def prompt_for(case: KindCase, seed: int, length: int) -> tuple[int, ...]:
+    prompt = prompt_of(seed, length)
+    return prompt if case.prompt is None else (*prompt[: length // 2], *case.prompt, *prompt[length // 2 :])
+
+
+def test_every_served_feature_has_a_case_and_no_other() -> None:
+    served = {(key, f) for key, kind in all_kinds().items() for f, state in kind.features.items() if state == "served"}
+    assert {(case.kind, case.feature) for case in CASES} == served
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+@EVERY_CASE
+def test_every_tensor_is_used(case: KindCase, bench: Bench) -> None:
+    account = bench.account(bench.adapter(case))
+    assert account.ok, account.problems
+    assert not account.unused and account.tensors and not any("no effect" in warning for warning in account.warnings)
+    assert account.bytes == sum(entry.bytes for entry in account.tensors)
+
+
+@EVERY_CASE
+async def test_parity_alone(case: KindCase, bench: Bench) -> None:
+    bench.adapter(case)
+    async with running(bench.tiny, max_num_batched_tokens=64) as engine:
+        for length in (5, 64, 100):
+            prompt = prompt_for(case, length, length)
+            answer = await ask(engine, request(prompt, case.name))
+            assert_float32_parity(bench.oracle(case), prompt, answer, case.tolerance)
+            assert answer.prompt_tokens == len(prompt)
+
+
+@EVERY_CASE
+async def test_it_changes_the_answer(case: KindCase, bench: Bench) -> None:
+    prompts = [prompt_for(case, seed, 30) for seed in range(3)]
+    with_it = [bench.oracle(case).greedy(list(prompt), 16)[1] for prompt in prompts]
+    without = [bench.oracle(None).greedy(list(prompt), 16)[1] for prompt in prompts]
+    assert with_it != without, "an adapter that changes nothing proves nothing"
+
+
+@EVERY_CASE
+async def test_parity_beside_the_base_and_others_of_every_kind(case: KindCase, bench: Bench) -> None:
+    others = [other for other in CASES if other.base == case.base and other.name != case.name]
+    mates = others[CASES.index(case) % max(1, len(others)) :][:3]
+    rows: list[KindCase | str | None] = [case, None, "a1", case, *mates, None, case]
+    asked, checks = [], []
+    for number, row in enumerate(rows):
+        named = row if isinstance(row, KindCase) else case
+        prompt = prompt_for(named, 3 + number, 7 + 19 * number) if isinstance(row, KindCase) else prompt_of(number, 40)
+        if isinstance(row, KindCase):
+            bench.adapter(row)
+        asked.append(request(prompt, row.name if isinstance(row, KindCase) else row))
+        checks.append(
+            (prompt, bench.plain() if row == "a1" else bench.oracle(row if isinstance(row, KindCase) else None))
+        )
+    async with running(bench.tiny, max_num_batched_tokens=64) as engine:
+        for (prompt, oracle), answer in zip(checks, await ask_all(engine, asked), strict=True):
+            assert_float32_parity(oracle, prompt, answer, case.tolerance)
+        assert await engine.weights_digest() == engine.loaded_digest == bench.tiny.outline.weights_digest
+
+
+@EVERY_CASE
+async def test_bfloat16_is_as_close_to_the_truth_as_the_library_itself(case: KindCase, bench: Bench) -> None:
+    bench.adapter(case)
+    rows = [(prompt_for(case, seed, 30), name) for seed, name in enumerate((case.name, None, case.name, case.name))]
+    oracles: dict[str | None, Any] = {
+        name: (bench.oracle(one), bench.oracle(one, torch.bfloat16)) for name, one in ((case.name, case), (None, None))
+    }
+    async with running(bench.tiny, dtype="bfloat16") as engine:
+        await assert_bfloat16_parity(engine, rows, oracles, count=8)
+
+
+Tensors = dict[str, Any]
+
+
+def _drop_one(tensors: Tensors, name: str) -> None:
+    del tensors[name]
+
+
+def _add_a_row(tensors: Tensors, name: str) -> None:
+    tensors[name] = np.concatenate([tensors[name], tensors[name][:1]])
+
+
+def _not_a_number(tensors: Tensors, name: str) -> None:
+    tensors[name] = tensors[name].copy()
+    tensors[name].flat[0] = np.nan
+
+
+def _whole_numbers(tensors: Tensors, name: str) -> None:
+    tensors[name] = tensors[name].astype(np.int32)
+
+
+def _unknown_name(tensors: Tensors, name: str) -> None:
+    tensors[f"{name}.mystery"] = tensors[name]
+
+
+DAMAGES = (_drop_one, _add_a_row, _not_a_number, _whole_numbers, _unknown_name)
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))
+def test_damage_of_any_tensor_is_refused_by_its_name(
+    case: KindCase, bench: Bench, damage: Callable[[Tensors, str], None], tmp_path: Path
+) -> None:
+    if not (bench.adapter(case) / WEIGHTS).exists():
+        pytest.skip("this kind's library writes no safetensors")
+    whole = load_file(bench.adapter(case) / WEIGHTS)
+    kinds_of_names: dict[str, str] = {}
+    for name in sorted(whole):  # one of each sort is enough
+        kinds_of_names.setdefault("".join(c for c in name if not c.isdigit()), name)
+    for number, name in enumerate(kinds_of_names.values()):
+        if any(word in name for word in case.optional) and damage is not _not_a_number:
+            continue
+        folder = Path(shutil.copytree(bench.adapter(case), tmp_path / str(number)))
+        tensors = dict(whole)
+        damage(tensors, name)
+        save_file(tensors, folder / WEIGHTS)
+        account = bench.account(folder)
+        assert not account.ok and account.problems, (name, damage.__name__)
+        module = name.removesuffix(".weight").rpartition(".")[0].removeprefix("base_model.model.")
+        assert any(name in problem or module in problem for problem in account.problems), account.problems
+
+
+@EVERY_CASE
+async def test_a_refused_load_leaves_everything_as_it_was(case: KindCase, bench: Bench, tmp_path: Path) -> None:
+    whole = bench.adapter(case)
+    root = tmp_path / "adapters"
+    shutil.copytree(bench.root / "a1", root / "a1")
+    broken = Path(shutil.copytree(whole, root / case.name))
+    for file in broken.iterdir():
+        if file.suffix in (".safetensors", ".bin", ".pt"):
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    prompt = prompt_for(case, 1, 20)
+    async with running(bench.tiny, FolderSource(root)) as engine:
+        good, base = await ask(engine, request(prompt, "a1")), await ask(engine, request(prompt))
+        before = engine.stats()
+        outcomes = await asyncio.gather(
+            *(ask(engine, request(prompt, name)) for name in (case.name, "a1", None, case.name)), return_exceptions=True
+        )
+        assert [isinstance(one, Refused) for one in outcomes] == [True, False, False, True]
+        for want, got in ((good, outcomes[1]), (base, outcomes[2])):
+            assert isinstance(got, Answer) and got.tokens == want.tokens
+        after = engine.stats()
+        for field in ("adapters_resident", "adapters_pinned", "adapter_bytes", "kv_pages_used", "running", "waiting"):
+            assert getattr(after, field) == getattr(before, field)
+        shutil.rmtree(broken)
+        shutil.copytree(whole, broken)
+        repaired = await ask(engine, request(prompt, case.name))
+        assert_float32_parity(bench.oracle(case), prompt, repaired, case.tolerance)
