@@ -21,8 +21,12 @@ class OracleLike(Protocol):
 class Oracle:
     """The plain base, or the base with one adapter, in one dtype."""
 
-    def __init__(self, base: Path, adapter: Path | None = None, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, base: Path, adapter: Path | None = None, dtype: torch.dtype = torch.float32, vocab_size: int | None = None
+    ) -> None:
         self._model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype).eval()
+        if vocab_size is not None:
+            self._model.resize_token_embeddings(vocab_size, mean_resizing=False)
         if adapter is not None:
             from peft import PeftModel
 
