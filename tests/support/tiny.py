@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,8 @@ def make_base(
     torch.manual_seed(seed)
     model = LlamaForCausalLM(config)
     with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 2 or name.endswith("bias"):
                 parameter.normal_(0.0, 0.12)
     model.to(dtype).save_pretrained(folder, max_shard_size=shard_size)
     tokenizer = byte_tokenizer()
@@ -94,13 +95,15 @@ def save_peft(kind: str, config: dict[str, Any], base: Path, folder: Path, *, st
     """A PEFT adapter of any kind, by the name of its config class; everything trained is moved by noise of `std`."""
     import peft
 
-    model = AutoModelForCausalLM.from_pretrained(base)
-    torch.manual_seed(seed)
-    made = peft.get_peft_model(model, getattr(peft, kind)(**({"task_type": "CAUSAL_LM"} | config)))
-    with torch.no_grad():
-        for parameter in made.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.randn_like(parameter) * std)
-    made.peft_config["default"].base_model_name_or_path = base.name
-    made.save_pretrained(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft's own: of training, and of the hub where it looks for the base's name
+        model = AutoModelForCausalLM.from_pretrained(base)
+        torch.manual_seed(seed)
+        made = peft.get_peft_model(model, getattr(peft, kind)(**({"task_type": "CAUSAL_LM"} | config)))
+        with torch.no_grad():
+            for parameter in made.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(torch.randn_like(parameter) * std)
+        made.peft_config["default"].base_model_name_or_path = base.name
+        made.save_pretrained(folder)
     return folder

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: PEFT's `peft_type`, or the word for another library's format, to the import path of the kind's class.
 ADAPTER_KINDS = {
     "LORA": "graftwork.adapters.lora.kind:Lora",
+    "IA3": "graftwork.adapters.ia3.kind:Ia3",
 }
 
 Support = Literal["served", "refused"]
