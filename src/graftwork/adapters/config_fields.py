@@ -52,6 +52,12 @@ class ConfigFields:
         if value and value not in allowed:
             self._problems.append(f"{field}: {_short(value)} is not supported yet: {why}.")
 
+    def agrees(self, field: str, wanted: int, what: str) -> None:
+        """A field that describes the base must do so rightly; empty is as PEFT fills it in."""
+        value = self._take(field)
+        if value is not None and value != wanted:
+            self.bad(field, f"{wanted}, {what} of this base")
+
     def whole(self, field: str, least: int = 1, most: int = LARGEST_RANK) -> int:
         value = self._take(field)
         if is_whole(value) and least <= value <= most:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ADAPTER_KINDS = {
     "LORA": "graftwork.adapters.lora.kind:Lora",
     "IA3": "graftwork.adapters.ia3.kind:Ia3",
+    "PREFIX_TUNING": "graftwork.adapters.prompt_learning.prefix:PrefixTuning",
+    "PROMPT_TUNING": "graftwork.adapters.prompt_learning.prompt:PromptTuning",
+    "P_TUNING": "graftwork.adapters.prompt_learning.prompt:PTuning",
 }
 
 Support = Literal["served", "refused"]
