@@ -58,8 +58,9 @@ class ConfigFields:
         if value is not None and value != wanted:
             self.bad(field, f"{wanted}, {what} of this base")
 
-    def whole(self, field: str, least: int = 1, most: int = LARGEST_RANK) -> int:
+    def whole(self, field: str, *, least: int = 1, most: int = LARGEST_RANK, default: int | None = None) -> int:
         value = self._take(field)
+        value = default if value is None else value
         if is_whole(value) and least <= value <= most:
             return value
         self.bad(field, f"a whole number from {least} to {most}")

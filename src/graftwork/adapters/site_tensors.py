@@ -6,7 +6,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from graftwork.adapters.checks import base_warnings, entry, unmatched_problems
+import numpy as np
+import numpy.typing as npt
+
+from graftwork.adapters.checks import base_warnings, entry, shape_problem, unmatched_problems, value_problem
 from graftwork.adapters.config_fields import ConfigFields
 from graftwork.adapters.folder import AdapterFolder, StoredTensor
 from graftwork.adapters.module_names import find_module
@@ -25,21 +28,45 @@ class SiteTensors:
     index: int  # in `outline.linears`
     parts: Mapping[str, StoredTensor]
 
-    def missing(self, parts: Iterable[str]) -> list[str]:
-        """One problem for each part that is not there."""
-        return [f"{self.path}: {part} is missing." for part in parts if part not in self.parts]
+    def problems(self, shapes: Mapping[str, tuple[int, ...]], why: str) -> list[str]:
+        """Where these are not exactly the parts of these shapes, or hold values that cannot be served.
 
-    def entries(self, problems: Sequence[str], **facts: float | int | None) -> list[TensorEntry]:
-        """The account's lines of these tensors: used, unless there is a problem; `facts` as TensorEntry has them."""
-        reason = problems[0] if problems else f"linear site {self.path}"
+        `why` says what asks for the shapes beside the layer itself.
+        """
+        found = [f"{self.path}: {part} is missing." for part in shapes if part not in self.parts]
+        for part, tensor in self.parts.items():
+            if part not in shapes:
+                found.append(f"{tensor.name}: by {why} this layer has {', '.join(shapes)}.")
+            elif problem := shape_problem(tensor, shapes[part], f"{self.path} by {why}") or value_problem(tensor):
+                found.append(problem)
+        return found
+
+    def entries(self, found: Finding) -> list[TensorEntry]:
+        """The account's lines of these tensors: used, unless there is a problem; the norm stands on the last line."""
+        reason = found.problems[0] if found.problems else f"linear site {self.path}"
+        last = list(self.parts)[-1]
         return [
-            entry(tensor, used=not problems, reason=reason, module=self.path, part=part, **facts)
+            entry(
+                tensor, used=not found.problems, reason=reason, module=self.path, part=part, rank=found.rank,
+                scale=found.scale, norm=found.norm if part == last else None,
+            )
             for part, tensor in self.parts.items()
-        ]
+        ]  # fmt: skip
 
 
-#: Accounts for one layer: its lines, and what is wrong with it.
-AccountSite = Callable[[SiteTensors, LinearSite], tuple[list[TensorEntry], list[str]]]
+@dataclass(frozen=True)
+class Finding:
+    """What a kind found out about one layer: problems that forbid serving it, and the facts of its delta."""
+
+    problems: Sequence[str] = ()
+    rank: int | None = None
+    scale: float | None = None
+    #: Frobenius norm of the change; None where it is not known without much work. Zero only when nothing changes.
+    norm: float | None = None
+
+
+#: Looks at what is stored for one layer.
+LookAtSite = Callable[[SiteTensors, LinearSite], Finding]
 
 
 def match_sites(
@@ -76,21 +103,37 @@ def account_sites(
     targets: Targets,
     tensors: Iterable[StoredTensor],
     parts: Collection[str],
-    one: AccountSite,
+    look: LookAtSite,
 ) -> tuple[list[TensorEntry], list[str], list[str]]:
-    """The account of a kind that acts on linear layers only; `one` is called for each when the config is sound."""
+    """The account of a kind that acts on linear layers only; `look` is called for each when the config is sound."""
     sites, entries = match_sites(tensors, parts, outline)
     problems = fields.problems() + unmatched_problems([f"{line.name} ({line.reason})" for line in entries])
     if fields.problems():
-        unread = [line for site in sites for line in site.entries(["the config cannot be served"])]
-        return [*entries, *unread], problems, []
+        unread = Finding(["the config cannot be served"])
+        return [*entries, *(line for site in sites for line in site.entries(unread))], problems, []
     problems += targets.problems(outline, [site.path for site in sites])
-    for site in sites:
-        lines, wrong = one(site, outline.linears[site.index])
-        entries += lines
-        problems += wrong
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows shows in the norm
+        findings = [look(site, outline.linears[site.index]) for site in sites]
+    for site, found in zip(sites, findings, strict=True):
+        entries += site.entries(found)
+        problems += found.problems
     warnings = fields.warnings() + base_warnings(folder.config, outline)
-    norms = [line.norm for line in entries if line.norm is not None]
-    if norms and not any(norms) and not problems:
+    if findings and all(found.norm == 0 for found in findings):
         warnings.append(NO_EFFECT)
     return sorted(entries, key=lambda line: line.name), problems, warnings
+
+
+def low_rank_finding(
+    path: str, a: npt.NDArray[np.float32], b: npt.NDArray[np.float32], rank: int, scale: float | None = None
+) -> Finding:
+    """The norm of b a, from a [rank, in] and b [out, rank] with the scale in either; a problem where it overflows."""
+    grams = a @ a.T, b.T @ b  # [rank, rank], in float32 so that an overflow shows
+    norm = float(np.sqrt(abs(np.sum(np.multiply(*grams, dtype=np.float64)))))
+    return finding(path, norm, rank, scale)
+
+
+def finding(path: str, norm: float, rank: int, scale: float | None = None) -> Finding:
+    """What a norm says of a layer without other problems."""
+    if np.isfinite(norm):
+        return Finding((), rank, scale, norm)
+    return Finding([f"{path}: the delta overflows float32; its values are too large to serve."], rank, scale)

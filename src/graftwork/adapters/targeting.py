@@ -24,7 +24,7 @@ class Targets:
     Asking may raise Refused: a pattern is no regular expression, or takes too long to match.
     """
 
-    modules: str | tuple[str, ...] | None
+    modules: str | tuple[str, ...]
     exclude: str | tuple[str, ...] | None = None
     layers: tuple[int, ...] | None = None
     layers_pattern: tuple[str, ...] = ()
@@ -36,8 +36,6 @@ class Targets:
 
     def problems(self, outline: Outline, stored: Collection[str]) -> list[str]:
         """Where config and weights disagree on the modules; `stored` are the paths of those that have weights."""
-        if self.modules is None:
-            return ["target_modules: missing or null; it must say which modules the adapter changes."]
         targets = self.sites(outline)
         lists = (
             ("names modules on which this kind is not served here", self._elsewhere(outline)),
@@ -58,7 +56,6 @@ class Targets:
             return False
         if isinstance(self.modules, str):
             return self.modules.lower() == ALL_LINEAR or self.matcher.matches(self.modules, path)
-        assert self.modules is not None, "a config without targets is refused before"
         return path in self.modules or (_is_named(self.modules, path) and self._in_layers(path))
 
     def _excludes(self, path: str) -> bool:
@@ -77,7 +74,7 @@ def read_targets(fields: ConfigFields) -> Targets:
     """The targets of a config; fields that its kind does not have are simply not there."""
     pattern = fields.names("layers_pattern")
     return Targets(
-        modules=fields.names("target_modules"),
+        modules=fields.names("target_modules", needed=True) or (),
         exclude=fields.names("exclude_modules"),
         layers=fields.layers("layers_to_transform"),
         layers_pattern=(pattern,) if isinstance(pattern, str) else (pattern or ()),

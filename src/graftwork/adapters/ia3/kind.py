@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graftwork.adapters.checks import shape_problem, value_problem
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.ia3.config import Ia3Config, read_ia3_config
 from graftwork.adapters.outline import LinearSite, Outline
-from graftwork.adapters.site_tensors import SiteTensors, account_sites, match_sites
+from graftwork.adapters.site_tensors import Finding, SiteTensors, account_sites, match_sites
 from graftwork.adapters.tensor_entry import TensorEntry
 
 if TYPE_CHECKING:
@@ -45,8 +44,8 @@ class Ia3:
         self, folder: AdapterFolder, outline: Outline, max_rank: int
     ) -> tuple[Sequence[TensorEntry], list[str], list[str]]:
         config = read_ia3_config(folder.config)
-        one = partial(_account_vector, config)
-        return account_sites(folder, outline, config.fields, config.targets, folder.tensors.values(), _PARTS, one)
+        look = partial(_look, config)
+        return account_sites(folder, outline, config.fields, config.targets, folder.tensors.values(), _PARTS, look)
 
     def serving_form(
         self, folder: AdapterFolder, outline: Outline, dtype: torch.dtype, base: BaseWeights
@@ -66,12 +65,12 @@ class Ia3:
         return ServingForm(affines=tuple(affines))
 
 
-def _account_vector(config: Ia3Config, stored: SiteTensors, site: LinearSite) -> tuple[list[TensorEntry], list[str]]:
-    vector = stored.parts["ia3_l"]
+def _look(config: Ia3Config, stored: SiteTensors, site: LinearSite) -> Finding:
     inward = config.scales_input(site.path)
     shape = (1, site.in_features) if inward else (site.out_features, 1)
-    problem = shape_problem(vector, shape, f"the {'input' if inward else 'output'} of {site.path}")
-    problem = problem or value_problem(vector)
-    problems = [problem] if problem else []
-    effect = None if problem else float(np.linalg.norm(vector.float32() - 1))  # a vector of ones changes nothing
-    return stored.entries(problems, norm=effect), problems
+    problems = stored.problems(
+        {"ia3_l": shape}, f"feedforward_modules, as it scales its {'in' if inward else 'out'}put"
+    )
+    if problems:
+        return Finding(problems)
+    return Finding(norm=float(np.linalg.norm(stored.parts["ia3_l"].float32() - 1)))  # ones change nothing
