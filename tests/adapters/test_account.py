@@ -71,7 +71,7 @@ def test_patterns_and_rslora_decide_rank_and_scale(tiny: Tiny) -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"peft_type": "LOHA"}, "LOHA"),
+        ({"peft_type": "OFT"}, "OFT"),
         ({"peft_type": None}, "peft_type"),
         ({"r": 0}, "r: 0"),
         ({"r": -1}, "r: -1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +99,15 @@ def save_peft(
     """A PEFT adapter of any kind, by the name of its config class; everything trained is moved by noise of `std`."""
     import peft
 
-    model = model if model is not None else AutoModelForCausalLM.from_pretrained(base)
-    torch.manual_seed(seed)
-    made = peft.get_peft_model(model, getattr(peft, kind)(**({"task_type": "CAUSAL_LM"} | config)))
-    with torch.no_grad():
-        for parameter in made.parameters():
-            if parameter.requires_grad:
-                parameter.add_(torch.randn_like(parameter) * std)
-    made.peft_config["default"].base_model_name_or_path = base.name
-    made.save_pretrained(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft's own: of training, and of the hub where it looks for the base's name
+        model = model if model is not None else AutoModelForCausalLM.from_pretrained(base)
+        torch.manual_seed(seed)
+        made = peft.get_peft_model(model, getattr(peft, kind)(**({"task_type": "CAUSAL_LM"} | config)))
+        with torch.no_grad():
+            for parameter in made.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(torch.randn_like(parameter) * std)
+        made.peft_config["default"].base_model_name_or_path = base.name
+        made.save_pretrained(folder)
     return folder

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 #: PEFT's `peft_type`, or the word for another library's format, to the import path of the kind's class.
 ADAPTER_KINDS = {
     "LORA": "graftwork.adapters.lora.kind:Lora",
+    "IA3": "graftwork.adapters.ia3.kind:Ia3",
+    "ADALORA": "graftwork.adapters.adalora.kind:Adalora",
+    "LOHA": "graftwork.adapters.lycoris.loha:Loha",
+    "LOKR": "graftwork.adapters.lycoris.lokr:Lokr",
+    "VERA": "graftwork.adapters.vera.kind:Vera",
+    "PREFIX_TUNING": "graftwork.adapters.prompt_learning.prefix:PrefixTuning",
+    "PROMPT_TUNING": "graftwork.adapters.prompt_learning.prompt:PromptTuning",
+    "P_TUNING": "graftwork.adapters.prompt_learning.prompt:PTuning",
 }
 
 Support = Literal["served", "refused"]

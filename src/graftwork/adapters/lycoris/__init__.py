@@ -1,0 +1,1 @@
+"""LoHa and LoKr, of the LyCORIS family: https://github.com/KohakuBlueleaf/LyCORIS"""
