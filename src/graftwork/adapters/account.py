@@ -53,6 +53,7 @@ def account_folder(folder: Path, outline: Outline, *, max_rank: int) -> Account:
         opened = AdapterFolder.open(folder)
         kind = kind_of(opened.config)
         entries, problems, warnings = kind.account(opened, outline, max_rank)
+        warnings = [*opened.warnings, *warnings]
     except Refused as refusal:
         return _refused(outline, [refusal.message, *refusal.problems])
     used = [entry for entry in entries if entry.used]
