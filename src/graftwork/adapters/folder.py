@@ -5,13 +5,13 @@ Format: https://huggingface.co/docs/peft/developer_guides/checkpoint
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from graftwork.adapters.json_file import read_object
 from graftwork.adapters.stored_tensor import StoredTensor
 from graftwork.adapters.weight_files import WeightFiles, find_weights
 from graftwork.errors import Refused
@@ -68,14 +68,7 @@ class AdapterFolder:
 
 
 def _read_config(file: Path) -> Mapping[str, Any]:
-    if not file.is_file():
+    config = read_object(file, _MAX_CONFIG_BYTES)
+    if config is None:
         raise Refused(f"{CONFIG_NAME} is missing from the adapter folder; PEFT's save_pretrained writes it.")
-    if file.stat().st_size > _MAX_CONFIG_BYTES:
-        raise Refused(f"{CONFIG_NAME} is larger than {_MAX_CONFIG_BYTES} bytes.")
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise Refused(f"{CONFIG_NAME} cannot be read as JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise Refused(f"{CONFIG_NAME} must hold a JSON object, not {type(config).__name__}.")
     return config

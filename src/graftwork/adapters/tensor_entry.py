@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """What becomes of one stored tensor; `norm`, on a `lora_B` line, is that of the module's delta (Frobenius)."""
+    """What becomes of one stored tensor; `norm`, on a `lora_B` line, is that of the module's delta (Frobenius).
+
+    `tokens` is how many tokens a replaced embedding or head has rows for, which may be more than the base has.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -20,3 +23,4 @@ class TensorEntry:
     rank: int | None = None
     scale: float | None = None
     norm: float | None = None
+    tokens: int | None = None

@@ -6,13 +6,12 @@ Names: https://huggingface.co/docs/peft/developer_guides/checkpoint (`adapter_mo
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from graftwork.adapters.json_file import read_object
 from graftwork.adapters.pickled import read_pickled
 from graftwork.adapters.safetensors_file import read_safetensors
 from graftwork.adapters.stored_tensor import StoredTensor
@@ -99,13 +98,7 @@ def _weight_map(files: list[Path]) -> dict[str, str] | None:
     index = files[0]
     if index.suffix != ".json":
         return None
-    if index.stat().st_size > _MAX_INDEX_BYTES:
-        raise Refused(f"{index.name} is larger than {_MAX_INDEX_BYTES} bytes.")
-    try:
-        content: Any = json.loads(index.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise Refused(f"{index.name} cannot be read as JSON: {error}") from error
-    weight_map = content.get("weight_map") if isinstance(content, dict) else None
+    weight_map = (read_object(index, _MAX_INDEX_BYTES) or {}).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise Refused(f"{index.name}: weight_map is missing or empty; it must say which file holds which tensor.")
     ending = Path(index.name.removesuffix(".index.json")).suffix
