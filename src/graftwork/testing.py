@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
+from graftwork.adapters.companions import NO_COMPANIONS, Companions
 from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.engine.request import (
     AdapterHandle,
@@ -92,6 +93,8 @@ class FakeEngine:
     outline: Outline = field(default_factory=fake_outline)
     #: Raised instead of an answer to requests of this label.
     failures: dict[str, Exception] = field(default_factory=dict)
+    #: What adapters carry beside their weights, by label.
+    companions_of: dict[str, Companions] = field(default_factory=dict)
     #: Words after which the failures strike; 0 is before the first.
     fail_after: int = 0
     #: Words after which an answer waits for `gate`; None never waits.
@@ -117,6 +120,9 @@ class FakeEngine:
         if (failure := self.failures.get(handle.label)) is not None:
             raise failure
         self.loaded.append(handle)
+
+    async def companions(self, handle: AdapterHandle) -> Companions:
+        return self.companions_of.get(handle.label, NO_COMPANIONS)
 
     @property
     def loaded_digest(self) -> str:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graftwork.adapters.folder import StoredTensor
 from graftwork.adapters.outline import Outline
+from graftwork.adapters.stored_tensor import StoredTensor
 from graftwork.adapters.tensor_entry import TensorEntry
 
 _SHOWN = 5
+#: bfloat16's; float32 ends a little later, at 3.403e38.
+LARGEST = np.float32(3.3895314e38)
 
 
 def entry(tensor: StoredTensor, *, used: bool, reason: str, **facts: Any) -> TensorEntry:
@@ -24,19 +26,17 @@ def entry(tensor: StoredTensor, *, used: bool, reason: str, **facts: Any) -> Ten
 def shape_problem(tensor: StoredTensor, shape: Sequence[int], what: str) -> str | None:
     """Why a tensor has not the dtype and shape that it must have; `what` says who needs that shape."""
     if not tensor.is_float:
-        return f"{tensor.name}: dtype {tensor.dtype} is not a floating-point weight."
+        return f"{tensor.name}: dtype {tensor.dtype} is not served; save it as float32, float16 or bfloat16."
     if tuple(tensor.shape) != tuple(shape):
         return f"{tensor.name}: shape {list(tensor.shape)}, but {what} needs {list(shape)}."
     return None
 
 
 def value_problem(tensor: StoredTensor) -> str | None:
-    """Why the values of a tensor cannot be served: NaN, infinite, or beyond float32 (and so beyond bfloat16)."""
+    """Why the values of a tensor cannot be served in either dtype: NaN, infinite, or beyond float32 or bfloat16."""
     values = tensor.float32()
-    if np.isfinite(values).all():
-        return None
-    bad = int(values.size - np.isfinite(values).sum())
-    return f"{tensor.name}: {bad} of {values.size} values are NaN, infinite or beyond float32."
+    bad = values.size - int(np.count_nonzero(np.abs(values) <= LARGEST))  # NaN is not
+    return f"{tensor.name}: {bad} of {values.size} values are NaN, infinite or too large to serve." if bad else None
 
 
 def unmatched_problems(names: Sequence[str]) -> list[str]:

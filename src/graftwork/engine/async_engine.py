@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
+from graftwork.adapters.companions import NO_COMPANIONS, Companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
+from graftwork.engine.adapter_texts import AdapterTexts
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.loop import EngineLoop, Output
 from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest
@@ -20,6 +22,8 @@ from graftwork.engine.runner import Runner
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.stop import StopMatcher
+from graftwork.engine.template_process import TemplateLimits, TemplateProcess
+from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
 from graftwork.engine.waiting_room import WaitingRoom
 from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
@@ -39,6 +43,8 @@ class EngineConfig:
     max_rank: int
     max_waiting: int
     load_timeout_s: float
+    use_companions: bool
+    template_limits: TemplateLimits
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,8 @@ class AsyncEngine:
         self._loader = AdapterLoader(
             source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded
         )
+        self._texts = AdapterTexts(source, outline, text, config.load_timeout_s)
+        self._templates = Templates(config.template_limits)
         self._scheduler = Scheduler(self._kv, config.max_num_seqs, config.max_num_batched_tokens)
         runner = Runner(model, kernels, self._kv, self._cache.slots)
         self._room = WaitingRoom(self._cache, self._loader, config.load_timeout_s, time.monotonic)
@@ -118,6 +126,8 @@ class AsyncEngine:
             self._started = False
             await asyncio.to_thread(self._loop.stop)
             await asyncio.to_thread(self._loader.close)
+            await asyncio.to_thread(self._texts.close)
+            await asyncio.to_thread(self._templates.close)
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Delta]:
         """Continue a prompt, one delta per step; the last one has a finish reason.
@@ -138,7 +148,7 @@ class AsyncEngine:
         stream = self._streams[request.id] = _Stream(asyncio.get_running_loop(), asyncio.Queue())
         done = False
         try:
-            self._loop.submit(await asyncio.to_thread(self._sequence, request))
+            self._loop.submit(await self._worded(request))
             while not done:
                 item = await stream.queue.get()
                 if isinstance(item, GraftworkError):
@@ -167,6 +177,14 @@ class AsyncEngine:
             await asyncio.wait_for(future, self._config.load_timeout_s)
         except TimeoutError as error:
             raise Unavailable(f"The adapter {handle.label} was not loaded in time.") from error
+
+    async def companions(self, handle: AdapterHandle) -> Companions:
+        """What a version carries beside its weights, if that is used at all; its defaults are for the caller to apply.
+
+        Raises:
+            Refused, NotFound, Damaged, Unavailable: as `generate`.
+        """
+        return (await self._texts.of(handle)).companions if self._config.use_companions else NO_COMPANIONS
 
     @property
     def loaded_digest(self) -> str:
@@ -202,22 +220,34 @@ class AsyncEngine:
         self._room.check()
         self._cache.check()
 
-    def _sequence(self, request: GenerationRequest) -> Sequence:
-        tokens, params = list(self._text.encode(request.prompt, max_tokens=self.max_context)), request.params
+    async def _worded(self, request: GenerationRequest) -> Sequence:
+        """The row of a request, encoded in a worker thread, or in that of its adapter's own chat template."""
+        text = self._text
+        if request.adapter is not None and request.companions and self._config.use_companions:
+            text = (await self._texts.of(request.adapter)).text
+        if text.template is None or not isinstance(request.prompt, ChatPrompt):
+            return await asyncio.to_thread(self._sequence, request, text)
+        rendered = self._templates.submit(text.template, lambda process: self._sequence(request, text, process))
+        return await asyncio.wrap_future(rendered)
+
+    def _sequence(self, request: GenerationRequest, text: Text, process: TemplateProcess | None = None) -> Sequence:
+        params = request.params
+        tokens = list(text.encode(request.prompt, max_tokens=self.max_context, process=process))
         return Sequence(
             id=request.id,
             tokens=tokens,
             num_prompt=len(tokens),
             params=params,
             seed=params.seed if params.seed is not None else secrets.randbits(63),
-            max_tokens=self._room_for(len(tokens), request),
-            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self._text.stop_ids),
+            max_tokens=self._room_for(len(tokens), request, text),
+            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else text.stop_ids),
             adapter=request.adapter,
-            detokenizer=self._text.detokenizer(),
+            detokenizer=text.detokenizer(),
             stop=StopMatcher(params.stop),
+            text=text,
         )
 
-    def _room_for(self, prompt: int, request: GenerationRequest) -> int:
+    def _room_for(self, prompt: int, request: GenerationRequest, text: Text) -> int:
         params = request.params
         if prompt >= self.max_context:
             raise InvalidRequest(
@@ -226,7 +256,7 @@ class AsyncEngine:
                 field="messages" if isinstance(request.prompt, ChatPrompt) else "prompt",
             )
         if params.max_tokens is None:
-            return self.max_context - prompt
+            return min(self.max_context - prompt, text.max_new_tokens or self.max_context)
         if prompt + params.max_tokens > self.max_context:
             raise InvalidRequest(
                 f"max_tokens is {params.max_tokens} and the prompt has {prompt} tokens, together more than the "

@@ -203,7 +203,7 @@ class EngineLoop:
                 self._drop(sequence)
                 continue
             try:
-                delta = advance(sequence, result, self._text)
+                delta = advance(sequence, result, sequence.text or self._text)
             except Exception as error:  # one row's text must not end everyone's
                 log.exception("An answer could not be put into words; its row ends with an error.")
                 outputs.append((sequence.id, GenerationFailed(f"{type(error).__name__}: {error}")))

@@ -39,6 +39,8 @@ class GenerationRequest:
     prompt: Prompt
     params: SamplingParams
     adapter: AdapterHandle | None = None
+    #: Whether the adapter's own chat template, tokens and stop tokens are used, where it carries some.
+    companions: bool = True
 
 
 @dataclass(frozen=True)

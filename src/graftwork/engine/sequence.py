@@ -9,6 +9,7 @@ from graftwork.engine.detokenizer import Detokenizer
 from graftwork.engine.request import AdapterHandle
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.stop import StopMatcher
+from graftwork.engine.text import Text
 from graftwork.errors import InvalidRequest
 
 
@@ -30,6 +31,7 @@ class Sequence:
     adapter: AdapterHandle | None
     detokenizer: Detokenizer
     stop: StopMatcher
+    text: Text | None = None  # of an adapter that brings its own words; None: the base's
     arrival: int = 0
     slot: int | None = None  # of the pinned adapter
     num_virtual: int = 0  # tokens at the beginning that stand for what the adapter puts there

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, Protocol
 
+from graftwork.adapters.companions import Companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest
 from graftwork.errors import GraftworkError, Unavailable
@@ -44,6 +45,10 @@ class GenerationEngine(Protocol):
         ...
 
     async def load(self, handle: AdapterHandle) -> None: ...
+
+    async def companions(self, handle: AdapterHandle) -> Companions:
+        """What a version carries beside its weights; raises as `generate`."""
+        ...
 
     def stats(self) -> Any:
         """A dataclass of numbers."""

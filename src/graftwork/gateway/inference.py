@@ -9,7 +9,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from graftwork.adapters.generation_defaults import NO_DEFAULTS
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, Prompt
+from graftwork.engine.sampling_params import SamplingParams
 from graftwork.gateway.answer_shape import AnswerShape, Envelope
 from graftwork.gateway.disconnect import EventStream, unless_gone
 from graftwork.gateway.openapi import body_of
@@ -58,7 +60,9 @@ async def _answer(
     request_id: str = request.state.request_id
     signature = Signature(request_id, decision, engine.outline.weights_digest)
     envelope, logprobs = Envelope(shape, signature), body.alternatives is not None
-    requests = _generation_requests(request_id, prompts, body, _handle(decision, tenant_of(request)))
+    handle, own = _handle(decision, tenant_of(request)), body.companions != "base"
+    defaults = (await engine.companions(handle)).defaults if handle and own else NO_DEFAULTS
+    requests = _generation_requests(request_id, prompts, body, sampling_params(body, defaults), handle)
     pieces = services.generations.run(engine, requests, decision.model)
     if not body.stream:
         answer: dict[str, Any] = await unless_gone(
@@ -86,10 +90,11 @@ def _generation_requests(
     request_id: str,
     prompts: Sequence[Prompt],
     body: ChatRequest | CompletionRequest,
+    params: SamplingParams,
     adapter: AdapterHandle | None,
 ) -> list[GenerationRequest]:
-    params = sampling_params(body)
+    own = body.companions != "base"
     return [
-        GenerationRequest(id=f"{request_id}-{index}", prompt=prompt, params=params, adapter=adapter)
+        GenerationRequest(f"{request_id}-{index}", prompt, params, adapter, companions=own)
         for index, prompt in enumerate(prompts)
     ]

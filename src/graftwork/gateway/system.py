@@ -15,7 +15,7 @@ from graftwork.gateway.services import services_of
 router = APIRouter(tags=["system"])
 
 #: Lists of the outline that are long and that nobody calling this door needs.
-_LONG = ("linears", "modules", "ties")
+_LONG = ("linears", "modules", "ties", "tokenizer")
 
 
 @router.get("/health")

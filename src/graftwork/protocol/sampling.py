@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -30,6 +30,8 @@ class SamplingFields(Body):
 
     model: str | None = None
     adapter_id: str | None = None
+    #: Whose chat template, added tokens, stop tokens and generation defaults are used; absent: the adapter's.
+    companions: Literal["adapter", "base"] | None = None
 
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
     top_p: Annotated[float | None, Field(gt=0, le=1)] = None
