@@ -20,7 +20,9 @@ from graftwork.errors import Refused
 
 CONFIG_NAME = "adapter_config.json"
 WEIGHTS_NAME = "adapter_model.safetensors"
-_PICKLES = ("adapter_model.bin", "adapter_model.pt")
+#: PEFT's name, and that of the `adapters` library.
+_WEIGHTS_NAMES = (WEIGHTS_NAME, "adapter.safetensors")
+_PICKLES = ("adapter_model.bin", "adapter_model.pt", "pytorch_adapter.bin")
 _MAX_CONFIG_BYTES = 1 << 20
 _LFS_MARK = b"version https://git-lfs"
 
@@ -79,8 +81,9 @@ class AdapterFolder:
         Raises:
             Refused: when the file is missing, truncated, not safetensors, or a pickle.
         """
-        file = self.path / WEIGHTS_NAME
-        if not file.is_file():
+        there = [self.path / name for name in _WEIGHTS_NAMES if (self.path / name).is_file()]
+        file = there[0] if there else self.path / WEIGHTS_NAME
+        if not there:
             pickles = [name for name in _PICKLES if (self.path / name).exists()]
             if pickles:
                 raise Refused(
@@ -88,8 +91,17 @@ class AdapterFolder:
                     f"safe_serialization=True to get {WEIGHTS_NAME}."
                 )
             raise Refused(f"{WEIGHTS_NAME} is missing from the adapter folder.")
-        _check_whole(file)
-        return {tensor.name: tensor for tensor in sorted(_stored_tensors(file), key=lambda tensor: tensor.name)}
+        return read_weights(file)
+
+
+def read_weights(file: Path) -> Mapping[str, StoredTensor]:
+    """Every tensor of one file, by name.
+
+    Raises:
+        Refused: when it is truncated, damaged, or not safetensors.
+    """
+    _check_whole(file)
+    return {tensor.name: tensor for tensor in sorted(_stored_tensors(file), key=lambda tensor: tensor.name)}
 
 
 def _stored_tensors(file: Path) -> Iterator[StoredTensor]:
@@ -122,11 +134,11 @@ def _check_whole(file: Path) -> None:
     with file.open("rb") as stream:
         head = stream.read(len(_LFS_MARK))
     if head == _LFS_MARK:
-        raise Refused(f"{WEIGHTS_NAME} is a Git LFS pointer, not the weights. Run `git lfs pull` and push again.")
+        raise Refused(f"{file.name} is a Git LFS pointer, not the weights. Run `git lfs pull` and push again.")
     try:
         with safe_open(file, framework="numpy"):
             pass
     except (SafetensorError, OSError, ValueError) as error:
         raise Refused(
-            f"{WEIGHTS_NAME} ({size} bytes) is not a whole safetensors file: {error}. Copy or save it again."
+            f"{file.name} ({size} bytes) is not a whole safetensors file: {error}. Copy or save it again."
         ) from error
