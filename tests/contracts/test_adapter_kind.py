@@ -34,7 +34,8 @@ CASES = all_cases()
 #: What has no text to compare: held to its library by `tests/engine/test_classify.py`.
 PROVEN_ELSEWHERE = {("LORA", "modules_to_save: classification head")}
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
-WEIGHTS = "adapter_model.safetensors"
+#: By the library that saved them.
+WEIGHTS = ("adapter_model.safetensors", "adapter.safetensors")
 
 
 class Bench:
@@ -221,9 +222,10 @@ DAMAGES = (_drop_one, _add_a_row, _not_a_number, _whole_numbers, _unknown_name)
 def test_damage_of_any_tensor_is_refused_by_its_name(
     case: KindCase, bench: Bench, damage: Callable[[Tensors, str], None], tmp_path: Path
 ) -> None:
-    if not (bench.adapter(case) / WEIGHTS).exists():
+    weights = next((name for name in WEIGHTS if (bench.adapter(case) / name).exists()), None)
+    if weights is None:
         pytest.skip("this kind's library writes no safetensors")
-    whole = load_file(bench.adapter(case) / WEIGHTS)
+    whole = load_file(bench.adapter(case) / weights)
     kinds_of_names: dict[str, str] = {}
     for name in sorted(whole):  # one of each sort is enough
         kinds_of_names.setdefault("".join(c for c in name if not c.isdigit()), name)
@@ -235,7 +237,7 @@ def test_damage_of_any_tensor_is_refused_by_its_name(
         folder = Path(shutil.copytree(bench.adapter(case), tmp_path / str(number)))
         tensors = dict(whole)
         damage(tensors, name)
-        save_file(tensors, folder / WEIGHTS)
+        save_file(tensors, folder / weights)
         account = bench.account(folder)
         assert not account.ok and account.problems, (name, damage.__name__)
         words = [word for word in name.split(".") if word not in _NOT_TELLING and not word.isdigit()]

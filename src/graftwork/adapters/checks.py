@@ -47,11 +47,11 @@ def unmatched_problems(names: Sequence[str]) -> list[str]:
     return [f"{len(names)} tensors are not used by this base: {'; '.join(names[:_SHOWN])}{more}."]
 
 
-def base_warnings(config: Mapping[str, Any], outline: Outline) -> list[str]:
+def base_warnings(config: Mapping[str, Any], outline: Outline, *, field: str = "base_model_name_or_path") -> list[str]:
     """What to say when the config names another base, or none: the shapes decide; nothing is fetched by that name."""
-    claimed = config.get("base_model_name_or_path")
+    claimed = config.get(field)
     if not isinstance(claimed, str) or not claimed:
-        return ["base_model_name_or_path is empty; the shapes fit this base."]
+        return [f"{field} is empty; the shapes fit this base."]
     if claimed.lower().split("/")[-1] not in {outline.base, outline.source.lower().split("/")[-1]}:
-        return [f"base_model_name_or_path is {claimed!r}, served on {outline.base!r}; the shapes fit."]
+        return [f"{field} is {claimed!r}, served on {outline.base!r}; the shapes fit."]
     return []
