@@ -33,6 +33,7 @@ class Choice:
 
     text: list[str] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    prompt_logprobs: Sequence[TokenLogprob] | None = None
     finish_reason: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -41,6 +42,7 @@ class Choice:
     def add(self, delta: Delta) -> None:
         self.text.append(delta.text)
         self.logprobs.extend(delta.logprobs)
+        self.prompt_logprobs = self.prompt_logprobs or delta.prompt_logprobs
         self.finish_reason = delta.finish_reason or self.finish_reason
         self.prompt_tokens, self.completion_tokens = delta.prompt_tokens, delta.completion_tokens
 
@@ -54,6 +56,10 @@ class AnswerShape(Protocol):
 
     def choice(self, index: int, choice: Choice, *, logprobs: bool) -> Mapping[str, Any]:
         """A whole choice of an answer that is not streamed."""
+        ...
+
+    def beside(self, choices: Sequence[Choice]) -> Mapping[str, Any]:
+        """What such an answer says of its choices outside of them."""
         ...
 
     def opening(self, index: int) -> Mapping[str, Any] | None:
@@ -75,6 +81,7 @@ class Envelope:
 
     shape: AnswerShape
     signature: Signature
+    choices_per_prompt: int = 1
     created: int = field(default_factory=lambda: int(time.time()))
 
     @property
@@ -86,9 +93,16 @@ class Envelope:
         return {
             **self._head(self.shape.object),
             "choices": [self.shape.choice(index, choice, logprobs=logprobs) for index, choice in enumerate(choices)],
-            "usage": usage(choices),
+            **self.shape.beside(choices),
+            "usage": self.usage(choices),
             "graftwork": self.signature.to_json(),
         }
+
+    def usage(self, choices: Sequence[Choice]) -> dict[str, int]:
+        """Tokens of each prompt, once, and of all completions."""
+        prompt = sum(choice.prompt_tokens for choice in choices[:: self.choices_per_prompt])
+        completion = sum(choice.completion_tokens for choice in choices)
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     def chunk(self, choices: Sequence[Mapping[str, Any]], **extra: object) -> bytes:
         return event({**self._head(self.shape.chunk_object), "choices": list(choices), **extra})
@@ -100,13 +114,6 @@ class Envelope:
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.signature.model}
-
-
-def usage(choices: Sequence[Choice]) -> dict[str, int]:
-    """Tokens over all choices; each had a prompt of its own."""
-    prompt = sum(choice.prompt_tokens for choice in choices)
-    completion = sum(choice.completion_tokens for choice in choices)
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def event(body: Mapping[str, Any]) -> bytes:
