@@ -14,7 +14,7 @@ from graftwork.gateway.answer_shape import AnswerShape, Envelope
 from graftwork.gateway.disconnect import EventStream, unless_gone
 from graftwork.gateway.openapi import body_of
 from graftwork.gateway.request_body import read_json
-from graftwork.gateway.sampling import sampling_params
+from graftwork.gateway.sampling import choice_params
 from graftwork.gateway.services import Services, services_of, tenant_of
 from graftwork.gateway.shapes import CHAT, TEXT
 from graftwork.gateway.signature import Signature
@@ -57,17 +57,17 @@ async def _answer(
     require_base(decision, base=services.base, base_digest=engine.outline.weights_digest)
     request_id: str = request.state.request_id
     signature = Signature(request_id, decision, engine.outline.weights_digest)
-    envelope, logprobs = Envelope(shape, signature), body.alternatives is not None
+    envelope, logprobs = Envelope(shape, signature, body.choices), body.alternatives is not None
     requests = _generation_requests(request_id, prompts, body, _handle(decision, tenant_of(request)))
     pieces = services.generations.run(engine, requests, decision.model)
     if not body.stream:
         answer: dict[str, Any] = await unless_gone(
-            request.receive, whole(pieces, envelope, len(prompts), logprobs=logprobs)
+            request.receive, whole(pieces, envelope, len(requests), logprobs=logprobs)
         )
         return JSONResponse(answer, headers=signature.headers())
     # The first piece is awaited before the headers leave, so that what is wrong has a real status.
     first = await unless_gone(request.receive, pieces.__anext__())
-    stream = events(first, pieces, envelope, len(prompts), logprobs=logprobs, include_usage=body.include_usage)
+    stream = events(first, pieces, envelope, len(requests), logprobs=logprobs, include_usage=body.include_usage)
     return EventStream(stream, source=pieces, headers=signature.headers())
 
 
@@ -88,8 +88,8 @@ def _generation_requests(
     body: ChatRequest | CompletionRequest,
     adapter: AdapterHandle | None,
 ) -> list[GenerationRequest]:
-    params = sampling_params(body)
+    each = [(prompt, params) for prompt in prompts for params in choice_params(body)]
     return [
         GenerationRequest(id=f"{request_id}-{index}", prompt=prompt, params=params, adapter=adapter)
-        for index, prompt in enumerate(prompts)
+        for index, (prompt, params) in enumerate(each)
     ]
