@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -237,7 +238,7 @@ def test_adapters_that_act_late_are_at_the_head_for_their_own_tokens_only(monkey
     late.slot, late.acts_from, whole.slot = 1, 7, 2
     runner = Runner(cast(Any, type("M", (), {"outline": type("O", (), {"vocab_size": 9})})), *[cast(Any, None)] * 3)
     chunks = [Chunk(base, 4), Chunk(late, 10), Chunk(whole, 6)]
-    runner._plan(chunks, cast(Any, torch.tensor([0, 4, 14, 20]).numpy()))
+    runner._plan(chunks, np.asarray([0, 4, 14, 20], np.int32), [chunk.logits for chunk in chunks])
     assert [(row.start, row.stop, row.sampled, row.sampled_first) for row in planned] == [
         (11, 14, (3 + 7, 3 + 10), 7),
         (14, 20, (13, 14), 5),

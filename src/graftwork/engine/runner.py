@@ -44,8 +44,9 @@ class Runner:
             context_len=np.asarray([chunk.sequence.num_computed + chunk.count for chunk in chunks], np.int32),
             page_table=_page_table(chunks),
         )
-        offsets = [int(start) - chunk.sequence.num_computed for start, chunk in zip(starts[:-1], chunks, strict=True)]
-        logits_at = [at + offset for chunk, offset in zip(chunks, offsets, strict=True) for at in chunk.logits]
+        wanted = [chunk.logits for chunk in chunks]  # positions in each row
+        first_at = starts[:-1] - np.asarray([chunk.sequence.num_computed for chunk in chunks])  # of position 0
+        logits_at = [at + first for first, places in zip(first_at.tolist(), wanted, strict=True) for at in places]
         batch = ForwardBatch(
             token_ids=torch.tensor([token for chunk in chunks for token in _new_tokens(chunk)]),
             positions=torch.from_numpy(rows.positions),
@@ -53,14 +54,14 @@ class Runner:
             keys=self._kv.keys,
             values=self._kv.values,
             logits_at=torch.tensor(logits_at, dtype=torch.int64),
-            plan=self._plan(chunks, starts),
+            plan=self._plan(chunks, starts, wanted),
         )
         return self.model.forward(batch).logits
 
-    def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32]) -> AdapterPlan | None:
+    def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32], wanted: Rows[range]) -> AdapterPlan | None:
         rows, before = [], 0  # rows of logits that belong to earlier chunks
-        for index, chunk in enumerate(chunks):
-            row, logits = chunk.sequence, chunk.logits
+        for index, (chunk, logits) in enumerate(zip(chunks, wanted, strict=True)):
+            row = chunk.sequence
             if row.slot is not None and row.acts_from is not None:
                 first = max(row.num_computed, row.acts_from)
                 start, stop = int(starts[index]) + first - row.num_computed, int(starts[index + 1])
