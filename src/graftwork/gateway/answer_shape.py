@@ -17,14 +17,27 @@ class TextOffset:
     """Where the next token begins in an answer's text, in characters; a character may take several tokens."""
 
     def __init__(self) -> None:
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._decoder = _DECODER("replace")
         self._characters = 0
 
     def take(self, token: TokenLogprob) -> int:
         """The token's own beginning; the next one begins after it."""
-        begin = self._characters
-        self._characters += len(self._decode(bytes(token.bytes)))
+        held = self._decoder.getstate()[0]
+        begin = self._characters + (1 if held and _breaks(held, token.bytes) else 0)  # what is held reads as U+FFFD
+        self._characters += len(self._decoder.decode(bytes(token.bytes)))
         return begin
+
+
+_DECODER = codecs.getincrementaldecoder("utf-8")
+
+
+def _breaks(held: bytes, following: Sequence[int]) -> bool:
+    """Whether the part of a character that is held does not go on in what follows."""
+    try:
+        _DECODER("strict").decode(held + bytes(following[:1]))
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 @dataclass
