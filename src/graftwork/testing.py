@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -145,13 +145,14 @@ class FakeEngine:
                 field="prompt",
             )
         words = f"{label} says: {_text(request.prompt)}".split(" ")[: request.params.max_tokens]
+        pieces: list[str | None] = [word if index == 0 else f" {word}" for index, word in enumerate(words)] or [None]
         self._running[request.id] = request.adapter.digest if request.adapter else ""
         self._most_adapters = max(self._most_adapters, len(set(self._running.values()) - {""}))
         finished = False
         try:
-            for index, word in enumerate(words):
+            for index, piece in enumerate(pieces):
                 await self._step(index, label)
-                yield self._delta(request, index, word, last=index + 1 == len(words), prompt_tokens=length)
+                yield self._delta(request, index, piece, last=index + 1 == len(pieces), prompt_tokens=length)
             finished = True
         finally:
             del self._running[request.id]
@@ -165,18 +166,39 @@ class FakeEngine:
         if label in self.failures and index >= self.fail_after:
             raise self.failures[label]
 
-    def _delta(self, request: GenerationRequest, index: int, word: str, *, last: bool, prompt_tokens: int) -> Delta:
-        self._generated += 1
-        text = word if index == 0 else f" {word}"
-        cut = request.params.max_tokens is not None and index + 1 == request.params.max_tokens
+    def _delta(
+        self, request: GenerationRequest, index: int, piece: str | None, *, last: bool, prompt_tokens: int
+    ) -> Delta:
+        """One step's word; None is a prompt without an answer."""
+        params, ids = request.params, () if piece is None else (index,)
+        self._generated += len(ids)
+        count = index + len(ids)
+        text, first = piece or "", index == 0
+        logprobs: tuple[TokenLogprob, ...] = ()
+        if params.logprobs is not None and piece is not None:
+            logprobs = (_logprob(index, piece, params.logprobs),)
+        if first and params.echo:
+            text = _text(request.prompt) + text
+            if params.logprobs is not None:
+                logprobs = _prompt_logprobs(request.prompt, params.logprobs) + logprobs
+        asked = params.prompt_logprobs if first else None
         return Delta(
             text=text,
-            token_ids=(index,),
-            logprobs=() if request.params.logprobs is None else (_logprob(index, text, request.params.logprobs),),
-            finish_reason=("length" if cut else "stop") if last else None,
+            token_ids=ids,
+            logprobs=logprobs,
+            finish_reason=("length" if count == params.max_tokens else "stop") if last else None,
             prompt_tokens=prompt_tokens,
-            completion_tokens=index + 1,
+            completion_tokens=count,
+            prompt_logprobs=None if asked is None else _prompt_logprobs(request.prompt, asked),
         )
+
+
+def _prompt_logprobs(prompt: Prompt, alternatives: int) -> tuple[TokenLogprob, ...]:
+    between = "," if isinstance(prompt, tuple) else " "
+    *others, last = _text(prompt).split(between)
+    words = [*(other + between for other in others), last]
+    rated = [replace(_logprob(index, word, alternatives), rank=1) for index, word in enumerate(words)]
+    return (replace(rated[0], logprob=None, rank=None, top=()), *rated[1:])
 
 
 def _logprob(index: int, text: str, alternatives: int) -> TokenLogprob:

@@ -179,6 +179,20 @@ async def test_parity_beside_the_base_and_others_of_every_kind(case: KindCase, b
 
 
 @EVERY_CASE
+async def test_every_token_of_a_prompt_is_rated_as_the_library_does(case: KindCase, bench: Bench) -> None:
+    bench.adapter(case)
+    prompts = [prompt_for(case, seed, length) for seed, length in enumerate((1, 40, 100))]
+    rows = [(prompt, name) for prompt in prompts for name in (case.name, None)]
+    engine = await bench.engine()
+    asked = [request(prompt, name, echo=True, max_tokens=0) for prompt, name in rows]
+    for (prompt, name), answer in zip(rows, await ask_all(engine, asked), strict=True):
+        truth = bench.oracle(case if name else None).logprobs(list(prompt))
+        want = [float(truth[place, token]) for place, token in enumerate(prompt[1:])]
+        assert [one.token_id for one in answer.logprobs] == list(prompt)
+        assert answer.chosen == pytest.approx(want, abs=case.tolerance)
+
+
+@EVERY_CASE
 async def test_bfloat16_is_as_close_to_the_truth_as_the_library_itself(case: KindCase, bench: Bench) -> None:
     bench.adapter(case)
     rows = [(prompt_for(case, seed, 30), name) for seed, name in enumerate((case.name, None, case.name, case.name))]

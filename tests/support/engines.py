@@ -37,13 +37,14 @@ class Answer:
     tokens: list[int] = field(default_factory=list)
     text: str = ""
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    prompt_logprobs: tuple[TokenLogprob, ...] | None = None
     finish_reason: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
     @property
     def chosen(self) -> list[float]:
-        return [entry.logprob for entry in self.logprobs]
+        return [entry.logprob for entry in self.logprobs if entry.logprob is not None]
 
 
 @asynccontextmanager
@@ -82,6 +83,7 @@ async def ask(engine: AsyncEngine, asked: GenerationRequest) -> Answer:
         answer.tokens += delta.token_ids
         answer.text += delta.text
         answer.logprobs += delta.logprobs
+        answer.prompt_logprobs = answer.prompt_logprobs or delta.prompt_logprobs
         answer.finish_reason = delta.finish_reason
         answer.prompt_tokens, answer.completion_tokens = delta.prompt_tokens, delta.completion_tokens
     return answer

@@ -19,6 +19,7 @@ from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.loop import EngineLoop, Output
 from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest
 from graftwork.engine.runner import Runner
+from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.stop import StopMatcher
@@ -233,6 +234,7 @@ class AsyncEngine:
     def _sequence(self, request: GenerationRequest, text: Text, process: TemplateProcess | None = None) -> Sequence:
         params = request.params
         tokens = list(text.encode(request.prompt, max_tokens=self.max_context, process=process))
+        _check_bias(params, text.vocab_size)
         return Sequence(
             id=request.id,
             tokens=tokens,
@@ -242,14 +244,15 @@ class AsyncEngine:
             max_tokens=self._room_for(len(tokens), request, text),
             stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else text.stop_ids),
             adapter=request.adapter,
-            detokenizer=text.detokenizer(),
+            detokenizer=text.detokenizer(after=tokens if params.echo else ()),
             stop=StopMatcher(params.stop),
             text=text,
+            echo=text.echo(request.prompt, tokens) if params.echo else "",
         )
 
     def _room_for(self, prompt: int, request: GenerationRequest, text: Text) -> int:
         params = request.params
-        if prompt >= self.max_context:
+        if prompt > self.max_context or (prompt == self.max_context and params.max_tokens != 0):
             raise InvalidRequest(
                 f"The prompt has {prompt} tokens; at most {self.max_context - 1} fit the context of "
                 f"{self.max_context} and leave room for an answer.",
@@ -285,6 +288,14 @@ class AsyncEngine:
                 assert pinned is not None, "the load's own pin keeps it resident"
             _call_in(future.get_loop(), _settle, future, error)
         self._loop.loaded(digest, error)
+
+
+def _check_bias(params: SamplingParams, vocab_size: int) -> None:
+    if unknown := [token_id for token_id, _ in params.logit_bias if token_id >= vocab_size]:
+        raise InvalidRequest(
+            f"logit_bias names {unknown[0]}, which is no token id here: they are 0 to {vocab_size - 1}.",
+            field="logit_bias",
+        )
 
 
 def _put_all(items: list[tuple[_Stream, Delta | GraftworkError]]) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graftwork.engine.answer import advance
+from graftwork.engine.prompt_rating import Ratings, rate_prompts
 from graftwork.engine.request import Delta
 from graftwork.engine.runner import Runner
-from graftwork.engine.sampler import RowFailure, Sampler, SamplingRow
+from graftwork.engine.sampler import RowFailure, Sampled, Sampler, SamplingRow
 from graftwork.engine.scheduler import Chunk, Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.text import Text
@@ -183,10 +184,11 @@ class EngineLoop:
                 self._scheduler.add(sequence)
 
     def _step(self, chunks: list[Chunk]) -> None:
-        sampling = [chunk.sequence for chunk in chunks if chunk.samples]
+        completed = [chunk.sequence for chunk in chunks if chunk.completes]
+        rows = [_sampling_row(chunk.sequence) for chunk in chunks if chunk.samples]
         try:
-            logits = self._runner.run(chunks)
-            results = self._sampler.sample(logits, [_sampling_row(sequence) for sequence in sampling])
+            logits, ratings = rate_prompts(chunks, self._runner.run(chunks), self._text)
+            results = iter(self._sampler.sample(logits, rows))
         except Exception as error:  # the step's rows fail; the loop must go on for everyone else
             log.exception("A step failed; its %d rows end with an error.", len(chunks))
             reason = GenerationFailed(f"The step of this request failed: {type(error).__name__}: {error}")
@@ -195,8 +197,11 @@ class EngineLoop:
         self._count(chunks)
         for chunk in chunks:
             chunk.sequence.num_computed += chunk.count
+        outcomes: dict[str, tuple[Sequence, Sampled | RowFailure | None]]
+        outcomes = {one.id: (one, next(results) if one.max_tokens else None) for one in completed}
+        outcomes |= _take(ratings, chunks)
         outputs: list[Output] = []
-        for sequence, result in zip(sampling, results, strict=True):
+        for sequence, result in outcomes.values():
             if isinstance(result, RowFailure):
                 self.counters.failed_rows += 1
                 outputs.append((sequence.id, GenerationFailed(result.reason)))
@@ -242,6 +247,20 @@ class EngineLoop:
             self._deliver(outputs)
 
 
+def _take(ratings: Ratings, chunks: list[Chunk]) -> dict[str, tuple[Sequence, RowFailure]]:
+    """Give every row its ratings; those whose prompt could not be rated, by id."""
+    failed: dict[str, tuple[Sequence, RowFailure]] = {}
+    if ratings:
+        for chunk in chunks:
+            rated = ratings.get(chunk.sequence.id, [])
+            if isinstance(rated, RowFailure):
+                failed[chunk.sequence.id] = (chunk.sequence, rated)
+            else:
+                chunk.sequence.rated += rated
+    return failed
+
+
 def _sampling_row(sequence: Sequence) -> SamplingRow:
     seen = sequence.prompt if sequence.params.penalised else ()  # only penalties read it
-    return SamplingRow(sequence.params, sequence.seed, seen, sequence.output)
+    barred = sequence.stop_ids if sequence.num_generated < sequence.params.min_tokens else ()
+    return SamplingRow(sequence.params, sequence.seed, seen, sequence.output, barred)

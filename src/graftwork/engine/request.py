@@ -53,18 +53,27 @@ class TopLogprob:
 
 @dataclass(frozen=True)
 class TokenLogprob:
-    """Log-probability of one generated token under the raw logits, and of the likeliest alternatives."""
+    """Log-probability of one token under the raw logits, and of the likeliest alternatives.
+
+    `bytes` is its share of the text. Of a prompt's first token `logprob` is None: nothing comes before it. `rank`, from
+    1, is given for a prompt's tokens only.
+    """
 
     token_id: int
     token: str
     bytes: tuple[int, ...]
-    logprob: float
+    logprob: float | None
     top: tuple[TopLogprob, ...] = ()
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
 class Delta:
-    """What one step added to one answer; `text` is empty while a token is not printable yet."""
+    """What one step added to one answer; `text` is empty while a token is not printable yet.
+
+    With `echo` the first delta's `text` and `logprobs` begin with the prompt's. `prompt_logprobs` is in the first delta
+    only, where asked for.
+    """
 
     text: str
     token_ids: tuple[int, ...]
@@ -72,3 +81,4 @@ class Delta:
     finish_reason: FinishReason | None
     prompt_tokens: int
     completion_tokens: int
+    prompt_logprobs: tuple[TokenLogprob, ...] | None = None

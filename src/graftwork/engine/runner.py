@@ -36,7 +36,7 @@ class Runner:
         return _NO_TRAITS if slot is None else self._slots.traits[slot]
 
     def run(self, chunks: Rows[Chunk]) -> Tensor:
-        """Compute every chunk and return logits [sampling chunks, vocab], in the chunks' order."""
+        """Compute every chunk and return the logits of its `logits`, [all of them, vocab], in the chunks' order."""
         counts = np.asarray([chunk.count for chunk in chunks], np.int32)
         starts = np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])
         rows = AttentionRows(
@@ -44,28 +44,34 @@ class Runner:
             context_len=np.asarray([chunk.sequence.num_computed + chunk.count for chunk in chunks], np.int32),
             page_table=_page_table(chunks),
         )
-        samples = np.asarray([chunk.samples for chunk in chunks], bool)
+        wanted = [chunk.logits for chunk in chunks]  # positions in each row
+        first_at = starts[:-1] - np.asarray([chunk.sequence.num_computed for chunk in chunks])  # of position 0
+        logits_at = [at + first for first, places in zip(first_at.tolist(), wanted, strict=True) for at in places]
         batch = ForwardBatch(
             token_ids=torch.tensor([token for chunk in chunks for token in _new_tokens(chunk)]),
             positions=torch.from_numpy(rows.positions),
             rows=rows,
             keys=self._kv.keys,
             values=self._kv.values,
-            logits_at=torch.from_numpy(starts[1:][samples].astype(np.int64) - 1),
-            plan=self._plan(chunks, starts),
+            logits_at=torch.tensor(logits_at, dtype=torch.int64),
+            plan=self._plan(chunks, starts, wanted),
         )
         return self.model.forward(batch).logits
 
-    def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32]) -> AdapterPlan | None:
-        rows, sampled = [], 0
-        for index, chunk in enumerate(chunks):
+    def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32], wanted: Rows[range]) -> AdapterPlan | None:
+        rows, before = [], 0  # rows of logits that belong to earlier chunks
+        for index, (chunk, logits) in enumerate(zip(chunks, wanted, strict=True)):
             row = chunk.sequence
             if row.slot is not None and row.acts_from is not None:
                 first = max(row.num_computed, row.acts_from)
                 start, stop = int(starts[index]) + first - row.num_computed, int(starts[index + 1])
                 if start < stop:
-                    rows.append(AdapterRow(start, stop, row.slot, first, (sampled, sampled + chunk.samples)))
-            sampled += chunk.samples
+                    acting = logits[max(0, first - logits.start) :]
+                    stop_at = before + len(logits)
+                    rows.append(
+                        AdapterRow(start, stop, row.slot, first, (stop_at - len(acting), stop_at), acting.start)
+                    )
+            before += len(logits)
         return AdapterPlan(rows, self._slots, self._kernels, self.model.outline.vocab_size) if rows else None
 
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 from graftwork.adapters.serving_form import Traits
 from graftwork.engine.detokenizer import Detokenizer
-from graftwork.engine.request import AdapterHandle
+from graftwork.engine.request import AdapterHandle, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.stop import StopMatcher
 from graftwork.engine.text import Text
 from graftwork.errors import InvalidRequest
+
+_NOWHERE = range(0)
 
 
 @dataclass(eq=False)
@@ -32,12 +34,18 @@ class Sequence:
     detokenizer: Detokenizer
     stop: StopMatcher
     text: Text | None = None  # of an adapter that brings its own words; None: the base's
+    echo: str = ""  # what the answer's text begins with
     arrival: int = 0
     slot: int | None = None  # of the pinned adapter
     num_virtual: int = 0  # tokens at the beginning that stand for what the adapter puts there
     acts_from: int | None = 0  # position from which the adapter acts; None: nowhere
     num_computed: int = 0
     pages: list[int] = field(default_factory=list)
+    rated: list[TokenLogprob] = field(default_factory=list)  # the prompt's tokens from the second on, where asked for
+    alternatives: int | None = field(init=False)  # to find for each of them; None: they are not rated
+
+    def __post_init__(self) -> None:
+        self.alternatives = self.params.prompt_alternatives
 
     def meet(self, traits: Traits, max_context: int) -> None:
         """Make room for the adapter's virtual tokens, and find where it begins to act; once, before it is scheduled.
@@ -47,7 +55,7 @@ class Sequence:
         """
         if traits.virtual_tokens:
             total = traits.virtual_tokens + len(self.tokens)
-            if total + (self.params.max_tokens or 1) > max_context:
+            if total + (1 if self.params.max_tokens is None else self.params.max_tokens) > max_context:
                 raise InvalidRequest(
                     f"The adapter puts {traits.virtual_tokens} virtual tokens before the prompt of {len(self.tokens)}; "
                     f"with the answer that is more than the context of {max_context}.",
@@ -68,6 +76,13 @@ class Sequence:
     def prompt(self) -> list[int]:
         """The tokens that the caller gave."""
         return self.tokens[self.num_virtual : self.num_prompt]
+
+    @property
+    def unrated(self) -> range:
+        """Positions whose logits rate a token of the prompt, which is the next, and were not looked at yet."""
+        if self.alternatives is None:
+            return _NOWHERE
+        return range(self.num_virtual + len(self.rated), self.num_prompt - 1)
 
     @property
     def num_generated(self) -> int:

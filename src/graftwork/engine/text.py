@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +102,13 @@ class Text:
             return self._start + self._encode(prompt, max_tokens, field="prompt")
         return self._checked(prompt)
 
-    def detokenizer(self) -> Detokenizer:
-        """A fresh one for one answer."""
-        return self._table.detokenizer()
+    def detokenizer(self, after: Sequence[int] = ()) -> Detokenizer:
+        """A fresh one for one answer, which is shown after the text of the tokens `after`."""
+        return self._table.detokenizer(after)
+
+    def echo(self, prompt: Prompt, tokens: Sequence[int]) -> str:
+        """A prompt as an answer repeats it: a text as it was given, else what its tokens say, special ones by name."""
+        return prompt if isinstance(prompt, str) else str(self._backend.decode(list(tokens), skip_special_tokens=False))
 
     def token_bytes(self, token_id: int) -> tuple[int, ...]:
         """The token's share of the text in UTF-8, perhaps part of a character; a special token's name."""
@@ -114,10 +118,18 @@ class Text:
         """The token as shown beside its log-probability; U+FFFD stands for part of a character."""
         return self._table.bytes_of(token_id).decode("utf-8", "replace")
 
-    def token_logprob(self, token_id: int, logprob: float, top: tuple[tuple[int, float], ...] = ()) -> TokenLogprob:
+    def token_logprob(
+        self,
+        token_id: int,
+        logprob: float | None,
+        top: tuple[tuple[int, float], ...] = (),
+        rank: int | None = None,
+    ) -> TokenLogprob:
         """A sampler's record in words; `top` is (token id, logprob), likeliest first."""
         alternatives = tuple(TopLogprob(one, self.token_text(one), self.token_bytes(one), value) for one, value in top)
-        return TokenLogprob(token_id, self.token_text(token_id), self.token_bytes(token_id), logprob, alternatives)
+        return TokenLogprob(
+            token_id, self.token_text(token_id), self.token_bytes(token_id), logprob, alternatives, rank
+        )
 
     def _use(self, backend: Tokenizer) -> None:
         self._backend = backend

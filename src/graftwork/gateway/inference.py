@@ -16,7 +16,7 @@ from graftwork.gateway.answer_shape import AnswerShape, Envelope
 from graftwork.gateway.disconnect import EventStream, unless_gone
 from graftwork.gateway.openapi import body_of
 from graftwork.gateway.request_body import read_json
-from graftwork.gateway.sampling import sampling_params
+from graftwork.gateway.sampling import choice_params
 from graftwork.gateway.services import Services, services_of, tenant_of
 from graftwork.gateway.shapes import CHAT, TEXT
 from graftwork.gateway.signature import Signature
@@ -59,19 +59,19 @@ async def _answer(
     require_base(decision, base=services.base, base_digest=engine.outline.weights_digest)
     request_id: str = request.state.request_id
     signature = Signature(request_id, decision, engine.outline.weights_digest)
-    envelope, logprobs = Envelope(shape, signature), body.alternatives is not None
+    envelope, logprobs = Envelope(shape, signature, body.choices), body.alternatives is not None
     handle, own = _handle(decision, tenant_of(request)), body.companions != "base"
     defaults = (await engine.companions(handle)).defaults if handle and own else NO_DEFAULTS
-    requests = _generation_requests(request_id, prompts, body, sampling_params(body, defaults), handle)
+    requests = _generation_requests(request_id, prompts, body, choice_params(body, defaults), handle)
     pieces = services.generations.run(engine, requests, decision.model)
     if not body.stream:
         answer: dict[str, Any] = await unless_gone(
-            request.receive, whole(pieces, envelope, len(prompts), logprobs=logprobs)
+            request.receive, whole(pieces, envelope, len(requests), logprobs=logprobs)
         )
         return JSONResponse(answer, headers=signature.headers())
     # The first piece is awaited before the headers leave, so that what is wrong has a real status.
     first = await unless_gone(request.receive, pieces.__anext__())
-    stream = events(first, pieces, envelope, len(prompts), logprobs=logprobs, include_usage=body.include_usage)
+    stream = events(first, pieces, envelope, len(requests), logprobs=logprobs, include_usage=body.include_usage)
     return EventStream(stream, source=pieces, headers=signature.headers())
 
 
@@ -90,11 +90,12 @@ def _generation_requests(
     request_id: str,
     prompts: Sequence[Prompt],
     body: ChatRequest | CompletionRequest,
-    params: SamplingParams,
+    params: Sequence[SamplingParams],
     adapter: AdapterHandle | None,
 ) -> list[GenerationRequest]:
     own = body.companions != "base"
+    each = [(prompt, one) for prompt in prompts for one in params]
     return [
-        GenerationRequest(f"{request_id}-{index}", prompt, params, adapter, companions=own)
-        for index, prompt in enumerate(prompts)
+        GenerationRequest(f"{request_id}-{index}", prompt, one, adapter, companions=own)
+        for index, (prompt, one) in enumerate(each)
     ]

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from graftwork.errors import InvalidRequest
 from graftwork.protocol.not_yet import NOT_YET_COMPLETIONS, refuse_not_yet
-from graftwork.protocol.sampling import SamplingFields
+from graftwork.protocol.sampling import MAX_CHOICES, SamplingFields
 
 MAX_LOGPROBS = 5
 MAX_PROMPTS = 128
@@ -52,14 +53,26 @@ class CompletionRequest(SamplingFields):
     # `Any` where it is stored: the validator has already made it a tuple of prompts.
     prompt: Annotated[Any, BeforeValidator(_prompts)]
     logprobs: Annotated[int | None, Field(ge=0, le=MAX_LOGPROBS)] = None
+    echo: bool | None = None
 
     def check(self) -> None:
         refuse_not_yet(self.model_extra or {}, NOT_YET_COMPLETIONS)
+        super().check()
+        prompts, n = len(self.prompts), self.choices
+        if prompts * n > MAX_CHOICES:
+            raise InvalidRequest(
+                f"n is {n} and there are {prompts} prompts: {prompts * n} choices; at most {MAX_CHOICES} are made.",
+                field="n",
+            )
 
     @property
     def prompts(self) -> tuple[OnePrompt, ...]:
         prompts: tuple[OnePrompt, ...] = self.prompt
         return prompts
+
+    @property
+    def repeats_prompt(self) -> bool:
+        return bool(self.echo)
 
     @property
     def token_limit(self) -> int:

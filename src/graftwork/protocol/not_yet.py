@@ -18,12 +18,7 @@ _OURS: dict[str, tuple[Any, ...]] = {
 }
 
 _BOTH: dict[str, tuple[Any, ...]] = _OURS | {
-    "n": (1,),
-    "logit_bias": ({},),
-    "best_of": (1,),
     "use_beam_search": (False,),
-    "min_tokens": (0,),
-    "prompt_logprobs": (),
     "logits_processors": ([],),
     "bad_words": ([],),
     "guided_json": (),
@@ -51,7 +46,6 @@ NOT_YET_CHAT: dict[str, tuple[Any, ...]] = _BOTH | {
 }
 
 NOT_YET_COMPLETIONS: dict[str, tuple[Any, ...]] = _BOTH | {
-    "echo": (False,),
     "suffix": ("",),
     "response_format": ({"type": "text"},),
 }
