@@ -11,7 +11,7 @@ from typing import Any
 
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
-from graftwork.engine.request import AdapterHandle, GenerationRequest, TokenLogprob
+from graftwork.engine.request import AdapterHandle, GenerationRequest, Pooling, PoolingRequest, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.settings import Settings
 from support.fixtures import Tiny
@@ -74,6 +74,11 @@ def request(prompt: Any, adapter: str | None = None, **params: Any) -> Generatio
     handle = AdapterHandle(adapter, "local", f"{adapter}:1.0.0") if adapter else None
     greedy = {"temperature": 0.0, "max_tokens": 16, "ignore_eos": True, "logprobs": 0}
     return GenerationRequest(str(next(_ids)), prompt, SamplingParams(**(greedy | params)), handle)
+
+
+def reading(prompt: Any, adapter: str | None = None, pooling: Pooling = "mean") -> PoolingRequest:
+    handle = AdapterHandle(adapter, "local", f"{adapter}:1.0.0") if adapter else None
+    return PoolingRequest(str(next(_ids)), prompt, pooling, handle)
 
 
 async def ask(engine: AsyncEngine, asked: GenerationRequest) -> Answer:

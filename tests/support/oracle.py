@@ -35,6 +35,13 @@ class Oracle:
         return logits.float().log_softmax(-1)
 
     @torch.inference_mode()
+    def hidden(self, tokens: list[int]) -> Tensor:
+        """Float32 final hidden states [tokens, hidden], after the last norm; those of virtual tokens left out."""
+        output = self._model(input_ids=torch.tensor([tokens]), use_cache=False, output_hidden_states=True)
+        states: Tensor = output.hidden_states[-1][0, -len(tokens) :]
+        return states.float()
+
+    @torch.inference_mode()
     def spread(self, tokens: list[int]) -> list[Tensor]:
         """`logprobs` by each of transformers' own attentions: in bfloat16 two right runs of one model differ."""
         plain = self._model.get_base_model() if hasattr(self._model, "get_base_model") else self._model

@@ -1,11 +1,14 @@
-"""Advance one answer by one sampled token: its text, its log-probabilities, and whether it ends."""
+"""What a step gives one row: its answer advanced by one token, with text, log-probabilities and whether it ends; or,
+for a row that generates nothing, what its prompt became.
+"""
 
 from __future__ import annotations
 
-from graftwork.engine.request import Delta, FinishReason, TokenLogprob
+from graftwork.engine.request import Delta, FinishReason, Pooled, TokenLogprob
 from graftwork.engine.sampler import Sampled
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.text import Text
+from graftwork.errors import GenerationFailed
 
 
 def advance(sequence: Sequence, sampled: Sampled, text: Text) -> Delta:
@@ -31,6 +34,19 @@ def advance(sequence: Sequence, sampled: Sampled, text: Text) -> Delta:
         finish_reason=finish,
         prompt_tokens=sequence.num_prompt - sequence.num_virtual,
         completion_tokens=sequence.num_generated,
+    )
+
+
+def pooled_result(sequence: Sequence, labels: tuple[str, ...]) -> Pooled | GenerationFailed:
+    """The result of a pooling row whose prompt is computed; `labels` are those of its adapter."""
+    assert sequence.pooler is not None, "a pooling row"
+    made = sequence.pooler.result()
+    if not bool(made.isfinite().all()):
+        return GenerationFailed("The model's output is not finite: the pooled vector has NaN or infinite values.")
+    return Pooled(
+        values=tuple(made.tolist()),
+        prompt_tokens=len(sequence.prompt),
+        labels=labels if sequence.pooler.pooling == "classes" else (),
     )
 
 

@@ -7,19 +7,24 @@ import secrets
 import threading
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.loop import EngineLoop, Output
-from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest
+from graftwork.engine.pooler import Pooler
+from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.engine.runner import Runner
+from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.stop import StopMatcher
+from graftwork.engine.stream import Item, Stream
 from graftwork.engine.text import Text
 from graftwork.engine.waiting_room import WaitingRoom
 from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
@@ -61,12 +66,6 @@ class EngineStats:
     max_distinct_adapters_in_step: int
 
 
-@dataclass
-class _Stream:
-    loop: asyncio.AbstractEventLoop
-    queue: asyncio.Queue[Delta | GraftworkError]
-
-
 class AsyncEngine:
     """Serves one base and any number of its adapters; safe to call from several event loops.
 
@@ -96,7 +95,7 @@ class AsyncEngine:
         self._room = WaitingRoom(self._cache, self._loader, config.load_timeout_s, time.monotonic)
         self.max_context = min(config.max_context, self._kv.max_tokens)
         self._loop = EngineLoop(runner, self._scheduler, self._room, text, self.max_context, self._deliver)
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Stream] = {}
         self._loads: dict[str, list[asyncio.Future[None]]] = {}
         self._loads_lock = threading.Lock()
         self._started = False
@@ -129,27 +128,41 @@ class AsyncEngine:
         Raises, at any time:
             GenerationFailed: this row, and only this row, went wrong.
         """
+        async with self._row(request.id, partial(self._sequence, request)) as stream:
+            while not stream.ended:
+                item = await stream.next()
+                assert isinstance(item, Delta), "a generating row gives deltas"
+                yield item
+
+    async def pool(self, request: PoolingRequest) -> Pooled:
+        """What a prompt becomes; computed in the same steps as everything else. Cancelling it frees the row.
+
+        Raises:
+            InvalidRequest: as `generate`, or the adapter has no head to classify with.
+            Unavailable, Refused, Damaged, GenerationFailed: as `generate`.
+        """
+        async with self._row(request.id, partial(self._pooling, request)) as stream:
+            item = await stream.next()
+            assert isinstance(item, Pooled), "a pooling row gives one result"
+            return item
+
+    @asynccontextmanager
+    async def _row(self, key: str, make: Callable[[], Sequence]) -> AsyncGenerator[Stream]:
+        """A row in the loop, from submission until the block is left; what it gives arrives in its stream."""
         if not self.ready:
             raise Unavailable("The engine is not running: it is starting, stopping or broken; see /ready.")
         if len(self._streams) - self._loop.num_running >= self._config.max_waiting:
             raise Unavailable(f"{self._config.max_waiting} requests are waiting already; try again later.")
-        if request.id in self._streams:
-            raise InvalidRequest(f"A request with the id {request.id!r} is running already.", field="id")
-        stream = self._streams[request.id] = _Stream(asyncio.get_running_loop(), asyncio.Queue())
-        done = False
+        if key in self._streams:
+            raise InvalidRequest(f"A request with the id {key!r} is running already.", field="id")
+        stream = self._streams[key] = Stream()
         try:
-            self._loop.submit(await asyncio.to_thread(self._sequence, request))
-            while not done:
-                item = await stream.queue.get()
-                if isinstance(item, GraftworkError):
-                    done = True
-                    raise item
-                done = item.finish_reason is not None
-                yield item
+            self._loop.submit(await asyncio.to_thread(make))
+            yield stream
         finally:
-            del self._streams[request.id]
-            if not done:
-                self._loop.abort(request.id)
+            del self._streams[key]
+            if not stream.ended:
+                self._loop.abort(key)
 
     async def load(self, handle: AdapterHandle) -> None:
         """Make a version resident and keep it so until the engine stops.
@@ -217,6 +230,27 @@ class AsyncEngine:
             stop=StopMatcher(params.stop),
         )
 
+    def _pooling(self, request: PoolingRequest) -> Sequence:
+        tokens = list(self._text.encode(request.prompt, max_tokens=self.max_context))
+        if len(tokens) > self.max_context:
+            raise InvalidRequest(
+                f"The prompt has {len(tokens)} tokens; the context holds {self.max_context}. Shorten or split it.",
+                field="prompt",
+            )
+        return Sequence(
+            id=request.id,
+            tokens=tokens,
+            num_prompt=len(tokens),
+            params=SamplingParams(),
+            seed=0,
+            max_tokens=0,
+            stop_ids=frozenset(),
+            adapter=request.adapter,
+            detokenizer=self._text.detokenizer(),
+            stop=StopMatcher(()),
+            pooler=Pooler(request.pooling),
+        )
+
     def _room_for(self, prompt: int, request: GenerationRequest) -> int:
         params = request.params
         if prompt >= self.max_context:
@@ -239,7 +273,7 @@ class AsyncEngine:
 
     def _deliver(self, outputs: list[Output]) -> None:
         """One message per step to each event loop that has requests in it."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Stream, Delta | GraftworkError]]] = defaultdict(list)
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Stream, Item | GraftworkError]]] = defaultdict(list)
         for key, item in outputs:
             if (stream := self._streams.get(key)) is not None:
                 by_loop[stream.loop].append((stream, item))
@@ -257,7 +291,7 @@ class AsyncEngine:
         self._loop.loaded(digest, error)
 
 
-def _put_all(items: list[tuple[_Stream, Delta | GraftworkError]]) -> None:
+def _put_all(items: list[tuple[Stream, Item | GraftworkError]]) -> None:
     for stream, item in items:
         stream.queue.put_nowait(item)
 

@@ -9,8 +9,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graftwork.engine.answer import advance
-from graftwork.engine.request import Delta
+from torch import Tensor
+
+from graftwork.engine.answer import advance, pooled_result
+from graftwork.engine.request import Delta, Pooled
 from graftwork.engine.runner import Runner
 from graftwork.engine.sampler import RowFailure, Sampler, SamplingRow
 from graftwork.engine.scheduler import Chunk, Scheduler
@@ -21,8 +23,8 @@ from graftwork.errors import GenerationFailed, GraftworkError, InvalidRequest, U
 
 log = logging.getLogger(__name__)
 
-#: What a step has for one request: a piece of its answer, or the error that ends it.
-Output = tuple[str, Delta | GraftworkError]
+#: What a step has for one request: a piece of its answer, what its prompt became, or the error that ends it.
+Output = tuple[str, Delta | Pooled | GraftworkError]
 #: Takes all outputs of one step at once; called in the loop thread.
 Deliver = Callable[[list[Output]], None]
 
@@ -185,8 +187,9 @@ class EngineLoop:
     def _step(self, chunks: list[Chunk]) -> None:
         sampling = [chunk.sequence for chunk in chunks if chunk.samples]
         try:
-            logits = self._runner.run(chunks)
-            results = self._sampler.sample(logits, [_sampling_row(sequence) for sequence in sampling])
+            forward = self._runner.run(chunks)
+            results = self._sampler.sample(forward.logits, [_sampling_row(sequence) for sequence in sampling])
+            self._pool(chunks, forward.hidden)
         except Exception as error:  # the step's rows fail; the loop must go on for everyone else
             log.exception("A step failed; its %d rows end with an error.", len(chunks))
             reason = GenerationFailed(f"The step of this request failed: {type(error).__name__}: {error}")
@@ -195,7 +198,7 @@ class EngineLoop:
         self._count(chunks)
         for chunk in chunks:
             chunk.sequence.num_computed += chunk.count
-        outputs: list[Output] = []
+        outputs = self._finish_pooled(chunks)
         for sequence, result in zip(sampling, results, strict=True):
             if isinstance(result, RowFailure):
                 self.counters.failed_rows += 1
@@ -213,6 +216,30 @@ class EngineLoop:
             if delta.finish_reason is not None:
                 self._drop(sequence)
         self._send(outputs)
+
+    def _pool(self, chunks: list[Chunk], hidden: Tensor | None) -> None:
+        """Hand each pooling row its share of the step's hidden states [pooled, hidden]."""
+        begin = 0
+        for chunk in chunks:
+            row, pooled = chunk.sequence, chunk.pooled
+            if row.pooler is None:
+                continue
+            assert hidden is not None, "the step was run for it"
+            states, begin = hidden[begin : begin + len(pooled)], begin + len(pooled)
+            if row.pooler.pooling == "classes" and pooled:
+                states = self._runner.classes(row.slot, states, pooled.start)
+            row.pooler.take(row.num_computed, states)
+
+    def _finish_pooled(self, chunks: list[Chunk]) -> list[Output]:
+        """The results of pooling rows whose prompt is computed now; they leave."""
+        outputs: list[Output] = []
+        for sequence in (chunk.sequence for chunk in chunks):
+            if sequence.pooler is not None and not sequence.num_pending:
+                labels = self._runner.traits(sequence.slot).labels or ()
+                outputs.append((sequence.id, pooled_result(sequence, labels)))
+                self.counters.failed_rows += isinstance(outputs[-1][1], GraftworkError)
+                self._drop(sequence)
+        return outputs
 
     def _count(self, chunks: list[Chunk]) -> None:
         counters = self.counters

@@ -9,6 +9,9 @@ from typing import Any, Literal
 from graftwork.engine.sampling_params import SamplingParams
 
 FinishReason = Literal["stop", "length"]
+#: What a row that generates nothing gives: the mean of its prompt's final hidden states, the last one, or the class
+#: logits that its adapter's head gives to the last one.
+Pooling = Literal["mean", "last", "classes"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,25 @@ class GenerationRequest:
     prompt: Prompt
     params: SamplingParams
     adapter: AdapterHandle | None = None
+
+
+@dataclass(frozen=True)
+class PoolingRequest:
+    """One prompt to read and not to continue; `adapter` None means the base itself."""
+
+    id: str
+    prompt: Prompt
+    pooling: Pooling
+    adapter: AdapterHandle | None = None
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What a prompt became: [hidden_size] numbers, or one logit for each of `labels`; float32, not normalised."""
+
+    values: tuple[float, ...]
+    prompt_tokens: int
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
