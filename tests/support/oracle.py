@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -64,3 +65,23 @@ class Oracle:
             tokens.append(token)
             new = [token]
         return tokens[len(prompt) :], chosen
+
+
+class ComposedOracle(Oracle):
+    """The base with several adapters together, each with a weight: PEFT's `cat` combination."""
+
+    def __init__(self, base: Path, adapters: Sequence[tuple[Path, float]], dtype: torch.dtype = torch.float32) -> None:
+        from peft.tuners.lora import LoraLayer
+
+        super().__init__(base, adapters[0][0], dtype)
+        names = ["default"]
+        for number, (folder, _) in enumerate(adapters[1:]):
+            names.append(f"adapter_{number}")
+            self._model.load_adapter(folder, names[-1], autocast_adapter_dtype=False)
+        weights = [weight for _, weight in adapters]
+        self._model.add_weighted_adapter(names, weights, "all", combination_type="cat")
+        for module in self._model.modules():  # where the first one is rsLoRA, PEFT scales what is scaled once more
+            if isinstance(module, LoraLayer) and "all" in module.scaling:
+                module.scaling["all"] = 1.0
+        self._model.set_adapter("all")
+        self._model.eval()

@@ -27,11 +27,15 @@ Prompt = ChatPrompt | str | tuple[int, ...]
 
 @dataclass(frozen=True)
 class AdapterHandle:
-    """One adapter version: every cache keys it by `digest`; `label` (`name:1.4.0`) is for people."""
+    """One adapter version: every cache keys it by `digest`; `label` (`name:1.4.0`) is for people.
+
+    With `parts` it is a composition of these versions, each with its scale, under a digest of its own.
+    """
 
     digest: str
     tenant: str
     label: str
+    parts: tuple[tuple[AdapterHandle, float], ...] = ()
 
 
 @dataclass(frozen=True)

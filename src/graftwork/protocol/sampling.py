@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from graftwork.protocol.adapters import AdapterFields
 from graftwork.protocol.body import Body
 
 MAX_STOP_TOKEN_IDS = 16
@@ -25,11 +26,8 @@ class StreamOptions(Body):
     include_usage: bool | None = None
 
 
-class SamplingFields(Body):
+class SamplingFields(AdapterFields):
     """The fields that /v1/chat/completions and /v1/completions share, with OpenAI's and vLLM's ranges."""
-
-    model: str | None = None
-    adapter_id: str | None = None
 
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
     top_p: Annotated[float | None, Field(gt=0, le=1)] = None
