@@ -11,18 +11,24 @@ from graftwork.engine.sequence import Sequence
 
 @dataclass(frozen=True)
 class Chunk:
-    """The next `count` pending tokens of a row; `samples` when none is pending after them and the row generates."""
+    """The next `count` pending tokens of a row."""
 
     sequence: Sequence
     count: int
 
     @property
+    def completes(self) -> bool:
+        """Whether no token is pending after it."""
+        return self.count == self.sequence.num_pending
+
+    @property
     def samples(self) -> bool:
-        return self.count == self.sequence.num_pending and self.sequence.pooler is None
+        """Whether a token is sampled after it."""
+        return self.completes and self.sequence.max_tokens > 0
 
     @property
     def pooled(self) -> range:
-        """Positions of the row, all in this chunk, whose final hidden state is wanted."""
+        """Positions in it whose final hidden state is wanted."""
         row, start = self.sequence, self.sequence.num_computed
         if row.pooler is None:
             return range(0)
@@ -93,8 +99,8 @@ class Scheduler:
             sequence = self.waiting[0]
             # The whole of it must fit now, and a page stay free: else it would be preempted as soon as it ran.
             spare = 1 if self.running else 0
-            most = min(len(sequence.tokens) + 1, self._kv.max_tokens)
-            if self._kv.missing(sequence.pages, most) + spare > self._kv.pool.num_free:
+            whole = len(sequence.tokens) + (sequence.max_tokens > 0)
+            if self._kv.missing(sequence.pages, whole) + spare > self._kv.pool.num_free:
                 return
             self.waiting.popleft()
             count = min(sequence.num_pending, budget)

@@ -48,8 +48,7 @@ class Sequence:
         self._check_task(traits)
         if traits.virtual_tokens:
             total = traits.virtual_tokens + len(self.tokens)
-            answer = 0 if self.pooler else self.params.max_tokens or 1
-            if total + answer > max_context:
+            if total + min(self.max_tokens, self.params.max_tokens or 1) > max_context:
                 raise InvalidRequest(
                     f"The adapter puts {traits.virtual_tokens} virtual tokens before the prompt of {len(self.tokens)}; "
                     f"with the answer that is more than the context of {max_context}.",
