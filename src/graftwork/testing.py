@@ -18,6 +18,8 @@ from graftwork.engine.request import (
     ChatPrompt,
     Delta,
     GenerationRequest,
+    Pooled,
+    PoolingRequest,
     Prompt,
     TokenLogprob,
     TopLogprob,
@@ -87,7 +89,10 @@ class FakeStats:
 class FakeEngine:
     """Answers `<label> says: <last prompt>` word by word; the label is the adapter's, or the base's name.
 
-    It keeps what it was asked (`requests`), what was closed early (`aborted`) and what was loaded (`loaded`).
+    A prompt that is pooled becomes 1, 2, 3 … times its number of tokens, negative with an adapter.
+
+    It keeps what it was asked (`requests`, `poolings`), what was closed early (`aborted`) and what was loaded
+    (`loaded`).
     """
 
     outline: Outline = field(default_factory=fake_outline)
@@ -100,9 +105,12 @@ class FakeEngine:
     #: Words after which an answer waits for `gate`; None never waits.
     pause_after: int | None = None
     ready: bool = False
+    #: Classes of the adapter with this label: its head.
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.requests: list[GenerationRequest] = []
+        self.poolings: list[PoolingRequest] = []
         self.loaded: list[AdapterHandle] = []
         self.aborted: list[str] = []
         self.gate = asyncio.Event()
@@ -158,6 +166,27 @@ class FakeEngine:
             del self._running[request.id]
             if not finished:
                 self.aborted.append(request.id)
+
+    async def pool(self, request: PoolingRequest) -> Pooled:
+        """After one step."""
+        self.poolings.append(request)
+        label = request.adapter.label if request.adapter else self.outline.base
+        length, classes = _length(request.prompt), request.pooling == "classes"
+        labels = self.labels.get(label, ()) if classes else ()
+        if classes and not labels:
+            raise InvalidRequest(f"{label} has no classification head.", field="model")
+        if not length:
+            raise InvalidRequest("The prompt is empty.", field="prompt")
+        try:
+            await self._step(0, label)
+        except asyncio.CancelledError:
+            self.aborted.append(request.id)
+            raise
+        sign = -1 if request.adapter else 1
+        values = (
+            float(sign * length * place) for place in range(1, 1 + len(labels or range(self.outline.hidden_size)))
+        )
+        return Pooled(tuple(values), length, labels)
 
     async def _step(self, index: int, label: str) -> None:
         await asyncio.sleep(0)

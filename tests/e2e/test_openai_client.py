@@ -64,6 +64,35 @@ def test_completions_by_text_by_ids_and_by_several(api: openai.OpenAI) -> None:
     assert by_ids.model == "alpha:1.0.0"
 
 
+def test_embeddings_are_each_adapters_own(api: openai.OpenAI) -> None:
+    vectors = []
+    for model in MODELS:
+        packed = api.embeddings.create(model=model, input=["abc", "a longer text"])  # the client asks for base64
+        plain = api.embeddings.create(model=model, input=[[97, 98, 99], [1]], encoding_format="float")
+        assert packed.model.partition(":")[0] == model.partition(":")[0]
+        assert [one.index for one in packed.data] == [0, 1]
+        assert sum(x * x for x in packed.data[0].embedding) == pytest.approx(1, abs=1e-5)
+        assert packed.usage.prompt_tokens == 3 + 13 and plain.usage.total_tokens == 4
+        vectors.append(tuple(packed.data[0].embedding))
+    assert len(set(vectors)) == len(MODELS)
+    with pytest.raises(openai.BadRequestError) as wrong:
+        api.embeddings.create(model="alpha", input="x", dimensions=3)
+    assert wrong.value.param == "dimensions"
+
+
+def test_several_adapters_answer_together(api: openai.OpenAI) -> None:
+    mix = [{"ref": "alpha", "scale": 0.6}, {"ref": "beta", "scale": -0.4}]
+    options = {"ignore_eos": True}
+    made = [chat(api, "tiny", extra_body={**options, "adapters": order}) for order in (mix, mix[::-1])]
+    assert {answer.model for answer in made} == {"alpha:1.0.0*0.6+beta:1.0.0*-0.4"}
+    assert len({answer.graftwork["digest"] for answer in made}) == 1
+    assert made[0].choices[0].message.content == made[1].choices[0].message.content
+    others = {chat(api, model, extra_body=options).choices[0].message.content for model in MODELS}
+    assert made[0].choices[0].message.content not in others
+    zero = chat(api, "alpha", extra_body={**options, "adapters": [{"ref": "alpha", "scale": 0}]})
+    assert zero.choices[0].message.content == chat(api, "tiny", extra_body=options).choices[0].message.content
+
+
 def test_chat_logprobs_have_their_alternatives(api: openai.OpenAI) -> None:
     answer = chat(api, "alpha", logprobs=True, top_logprobs=3, max_tokens=4)
     content = answer.choices[0].logprobs.content

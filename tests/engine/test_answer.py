@@ -36,10 +36,12 @@ def first(text: Text, prompt: str | tuple[int, ...], sampled: Sampled | None, **
     """The first delta after a prompt that was rated."""
     tokens = list(text.encode(prompt))
     asked = SamplingParams(**({"echo": True, "logprobs": 0} | params))  # type: ignore[arg-type]
-    row = Sequence("r", tokens, len(tokens), asked, 0, 4, frozenset(), None, text.detokenizer(tokens), StopMatcher(()))
+    row = Sequence(
+        "r", tokens, len(tokens), asked, 0, 4, frozenset(), None, text.detokenizer(tokens), StopMatcher(()), text
+    )
     row.echo = text.echo(prompt, tokens)
     row.rated = [text.token_logprob(token, -1.0, ((5, -0.5), (6, -0.7)), 3) for token in tokens[1:]]
-    return advance(row, sampled, text)
+    return advance(row, sampled)
 
 
 @pytest.mark.parametrize("prompt", ["naïve", " two spaces", "x", "日本"])
@@ -71,8 +73,10 @@ def test_each_asker_gets_as_many_alternatives_as_it_asked_for(text: Text) -> Non
 def test_only_the_first_delta_carries_the_prompt(text: Text) -> None:
     tokens = list(text.encode("ab"))
     asked = SamplingParams(echo=True, prompt_logprobs=0)
-    row = Sequence("r", tokens, len(tokens), asked, 0, 4, frozenset(), None, text.detokenizer(tokens), StopMatcher(()))
+    row = Sequence(
+        "r", tokens, len(tokens), asked, 0, 4, frozenset(), None, text.detokenizer(tokens), StopMatcher(()), text
+    )
     row.echo = "ab"
-    deltas = [advance(row, Sampled(THE), text) for _ in range(2)]
+    deltas = [advance(row, Sampled(THE)) for _ in range(2)]
     assert [delta.text for delta in deltas] == ["ab the", " the"]
     assert deltas[0].prompt_logprobs is not None and deltas[1].prompt_logprobs is None

@@ -249,12 +249,11 @@ async def test_a_row_whose_text_breaks_fails_alone(tiny: Tiny, monkeypatch: pyte
     from graftwork.engine.request import Delta
     from graftwork.engine.sampler import Sampled
     from graftwork.engine.sequence import Sequence
-    from graftwork.engine.text import Text
 
-    def broken(sequence: Sequence, sampled: Sampled, text: Text) -> Delta:
+    def broken(sequence: Sequence, sampled: Sampled) -> Delta:
         if sequence.num_prompt == 3:
             raise ValueError("no words")
-        return advance(sequence, sampled, text)
+        return advance(sequence, sampled)
 
     async with running(tiny) as engine:
         monkeypatch.setattr(loop, "advance", broken)

@@ -184,14 +184,6 @@ async def test_a_prompt_that_is_not_finite_fails_alone(tiny: Tiny, monkeypatch: 
         assert_rated(tiny, None, (1, 2, 3), good.logprobs)
 
 
-def row_of(tokens: list[int], *, virtual: int = 0, answer: int = 4, **params: Any) -> Row:
-    unused = cast(Any, None)
-    made = Row("r", tokens, len(tokens), SamplingParams(**params), 0, answer, frozenset(), None, unused, unused)
-    if virtual:
-        made.meet(Traits(virtual_tokens=virtual), 1000)
-    return made
-
-
 class Ids:
     """Records without words."""
 
@@ -199,8 +191,28 @@ class Ids:
         return TokenLogprob(token, "", (), logprob, (), rank)
 
 
+def row_of(tokens: list[int], *, virtual: int = 0, answer: int = 4, **params: Any) -> Row:
+    unused = cast(Any, None)
+    made = Row(
+        "r",
+        tokens,
+        len(tokens),
+        SamplingParams(**params),
+        0,
+        answer,
+        frozenset(),
+        None,
+        unused,
+        unused,
+        cast(Text, Ids()),
+    )
+    if virtual:
+        made.meet(Traits(virtual_tokens=virtual), 1000)
+    return made
+
+
 def rate(row: Row, logits: Tensor) -> list[TokenLogprob] | RowFailure:
-    left, ratings = rate_prompts([Chunk(row, row.num_pending)], logits, cast(Text, Ids()))
+    left, ratings = rate_prompts([Chunk(row, row.num_pending)], logits)
     assert len(left) == (1 if row.max_tokens else 0)
     return ratings[row.id]
 

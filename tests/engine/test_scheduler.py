@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graftwork.adapters.outline import Outline
 from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.pooler import Pooler
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.scheduler import MAX_RATED, Scheduler
 from graftwork.engine.sequence import Sequence
@@ -26,7 +27,7 @@ def kv_cache(pages: int) -> KvCache:
 
 def row(name: str, prompt: int, answer: int, *, rated: bool = False) -> Sequence:
     unused, params = cast(Any, None), SamplingParams(prompt_logprobs=0 if rated else None)
-    return Sequence(name, [1] * prompt, prompt, params, 0, answer, frozenset(), None, unused, unused)
+    return Sequence(name, [1] * prompt, prompt, params, 0, answer, frozenset(), None, unused, unused, unused)
 
 
 def step(scheduler: Scheduler) -> list[tuple[str, int]]:
@@ -48,6 +49,16 @@ def step(scheduler: Scheduler) -> list[tuple[str, int]]:
                 scheduler.remove(sequence)
     scheduler.check()
     return [(chunk.sequence.id, chunk.count) for chunk in chunks]
+
+
+def test_a_row_that_generates_nothing_may_fill_every_page() -> None:
+    scheduler = Scheduler(kv_cache(2), max_num_seqs=8, max_num_batched_tokens=64)
+    reading = row("a", 128, 0)
+    reading.pooler = Pooler("last")
+    scheduler.add(reading)
+    assert step(scheduler) == [("a", 64)]
+    [chunk] = scheduler.schedule()
+    assert (chunk.count, chunk.samples, chunk.pooled) == (64, False, range(127, 128))
 
 
 def test_decoding_rows_come_first_and_prompts_share_what_is_left() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from graftwork.errors import InvalidRequest
-from graftwork.protocol.completions import CompletionRequest, OnePrompt
+from graftwork.protocol.completions import CompletionRequest
+from graftwork.protocol.prompts import OnePrompt
 
 
 def read(**fields: Any) -> CompletionRequest:

@@ -11,7 +11,7 @@ from typing import Any
 
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
-from graftwork.engine.request import AdapterHandle, GenerationRequest, TokenLogprob
+from graftwork.engine.request import AdapterHandle, GenerationRequest, Pooling, PoolingRequest, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.settings import Settings
 from support.fixtures import Tiny
@@ -70,11 +70,26 @@ async def settled(engine: AsyncEngine) -> None:
 
 _ids = iter(range(1 << 30))
 
+#: The name of an adapter, several with scales, or None for the base.
+Named = str | tuple[tuple[str, float], ...] | None
 
-def request(prompt: Any, adapter: str | None = None, **params: Any) -> GenerationRequest:
-    handle = AdapterHandle(adapter, "local", f"{adapter}:1.0.0") if adapter else None
+
+def handle_of(named: Named) -> AdapterHandle | None:
+    if named is None:
+        return None
+    if isinstance(named, str):
+        return AdapterHandle(named, "local", f"{named}:1.0.0")
+    parts = tuple((AdapterHandle(name, "local", f"{name}:1.0.0"), scale) for name, scale in named)
+    return AdapterHandle(str(named), "local", "+".join(f"{name}:1.0.0*{scale:g}" for name, scale in named), parts)
+
+
+def request(prompt: Any, adapter: Named = None, **params: Any) -> GenerationRequest:
     greedy = {"temperature": 0.0, "max_tokens": 16, "ignore_eos": True, "logprobs": 0}
-    return GenerationRequest(str(next(_ids)), prompt, SamplingParams(**(greedy | params)), handle)
+    return GenerationRequest(str(next(_ids)), prompt, SamplingParams(**(greedy | params)), handle_of(adapter))
+
+
+def reading(prompt: Any, adapter: Named = None, pooling: Pooling = "mean") -> PoolingRequest:
+    return PoolingRequest(str(next(_ids)), prompt, pooling, handle_of(adapter))
 
 
 async def ask(engine: AsyncEngine, asked: GenerationRequest) -> Answer:

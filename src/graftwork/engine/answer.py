@@ -1,27 +1,30 @@
-"""Advance one answer by one sampled token: its text, its log-probabilities, and whether it ends."""
+"""What a step gives one row: its answer advanced by one token, with text, log-probabilities and whether it ends; or,
+for a row that generates nothing, what its prompt became.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Tokens
 from dataclasses import replace
 
-from graftwork.engine.request import Delta, FinishReason, TokenLogprob
+from graftwork.engine.request import Delta, FinishReason, Pooled, TokenLogprob
 from graftwork.engine.sampler import Sampled
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.text import Text
+from graftwork.errors import GenerationFailed
 
 
-def advance(sequence: Sequence, sampled: Sampled | None, text: Text) -> Delta:
+def advance(sequence: Sequence, sampled: Sampled | None) -> Delta:
     """Append the token and return what the caller may see of it now; None is the end of an answer without tokens.
 
     An end-of-text token and a stop string are not part of the text; both end the answer with `stop`.
     """
     begins, params = not sequence.num_generated, sequence.params
     shown, finish = ("", "length") if sampled is None else _push(sequence, sampled.token_id)
-    logprobs = () if sampled is None else _logprobs(sampled, text)
+    logprobs = () if sampled is None else _logprobs(sampled, sequence.text)
     rated: tuple[TokenLogprob, ...] | None = None
     if begins and sequence.alternatives is not None:
-        first = text.token_logprob(sequence.prompt[0], None)
+        first = sequence.text.token_logprob(sequence.prompt[0], None)
         rated = (first, *sequence.rated)
         if params.echo and params.logprobs is not None:
             logprobs = _fitted(_cut(rated, params.logprobs), sequence.echo) + logprobs
@@ -52,6 +55,19 @@ def _push(sequence: Sequence, token: int) -> tuple[str, FinishReason | None]:
         if stop.stopped is None:
             shown += stop.flush()  # may itself end at a stop string that waited to be decided
     return shown, "stop" if ended or stop.stopped is not None else finish
+
+
+def pooled_result(sequence: Sequence, labels: tuple[str, ...]) -> Pooled | GenerationFailed:
+    """The result of a pooling row whose prompt is computed; `labels` are those of its adapter."""
+    assert sequence.pooler is not None, "a pooling row"
+    made = sequence.pooler.result()
+    if not bool(made.isfinite().all()):
+        return GenerationFailed("The model's output is not finite: the pooled vector has NaN or infinite values.")
+    return Pooled(
+        values=tuple(made.tolist()),
+        prompt_tokens=len(sequence.prompt),
+        labels=labels if sequence.pooler.pooling == "classes" else (),
+    )
 
 
 def _logprobs(sampled: Sampled, text: Text) -> tuple[TokenLogprob, ...]:

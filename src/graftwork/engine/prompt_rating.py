@@ -19,7 +19,7 @@ _ROWS = 32
 Ratings = dict[str, list[TokenLogprob] | RowFailure]
 
 
-def rate_prompts(chunks: Rows[Chunk], logits: Tensor, text: Text) -> tuple[Tensor, Ratings]:
+def rate_prompts(chunks: Rows[Chunk], logits: Tensor) -> tuple[Tensor, Ratings]:
     """Rate the prompt tokens of a step; give back the rows of logits that are left, which are sampled from.
 
     Args:
@@ -37,7 +37,7 @@ def rate_prompts(chunks: Rows[Chunk], logits: Tensor, text: Text) -> tuple[Tenso
         if rates := chunk.rates:
             rated = chunk.sequence.tokens[rates.start + 1 : rates.stop + 1]
             count = chunk.sequence.alternatives or 0
-            ratings[chunk.sequence.id] = _rate(logits[row : row + len(rates)], rated, count, text)
+            ratings[chunk.sequence.id] = _rate(logits[row : row + len(rates)], rated, count, chunk.sequence.text)
         row += len(chunk.logits)
         if chunk.samples:
             sampled.append(row - 1)

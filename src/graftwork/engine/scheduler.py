@@ -45,6 +45,14 @@ class Chunk:
         return range(rates.start if rates else self._stop - 1, self._stop)
 
     @property
+    def pooled(self) -> range:
+        """Positions in it whose final hidden state is wanted."""
+        row = self.sequence
+        if row.pooler is None:
+            return range(0)
+        return row.pooler.wanted(row.num_computed, self._stop, first=row.num_virtual, end=row.num_prompt)
+
+    @property
     def _stop(self) -> int:
         return self.sequence.num_computed + self.count
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from graftwork.adapters.companions import Companions
 from graftwork.adapters.outline import Outline
-from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest
+from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.errors import GraftworkError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,10 @@ class GenerationEngine(Protocol):
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[Delta, None]:
         """What each step adds; closing it aborts. Raises before the first delta what a caller can mend."""
+        ...
+
+    async def pool(self, request: PoolingRequest) -> Pooled:
+        """What a prompt becomes; cancelling it frees the row. Raises what a caller can mend."""
         ...
 
     async def load(self, handle: AdapterHandle) -> None: ...

@@ -8,43 +8,16 @@ from pydantic import BeforeValidator, Field
 
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.not_yet import NOT_YET_COMPLETIONS, refuse_not_yet
+from graftwork.protocol.prompts import OnePrompt, read_prompts
 from graftwork.protocol.sampling import MAX_CHOICES, SamplingFields
 
 MAX_LOGPROBS = 5
 MAX_PROMPTS = 128
-MAX_PROMPT_TOKENS = 1 << 20  # of all prompts given as token ids
 DEFAULT_MAX_TOKENS = 16  # OpenAI's own default on this door
-
-OnePrompt = str | tuple[int, ...]
 
 
 def _prompts(value: Any) -> tuple[OnePrompt, ...]:
-    """OpenAI's four shapes of a prompt, as the list of prompts that they mean."""
-    if isinstance(value, str):
-        return (value,)
-    if isinstance(value, list) and value:
-        _check_lengths(value)
-        if all(isinstance(one, str) for one in value):
-            return tuple(value)
-        if _token_ids(value):
-            return (tuple(value),)
-        if all(isinstance(one, list) and one and _token_ids(one) for one in value):
-            return tuple(tuple(one) for one in value)
-    raise ValueError("must be a string, a non-empty list of token ids, or a non-empty list of either")
-
-
-def _check_lengths(value: list[Any]) -> None:
-    prompts, tokens = len(value), sum(len(one) for one in value if isinstance(one, list))
-    if type(value[0]) is int:
-        prompts, tokens = 1, prompts
-    if prompts > MAX_PROMPTS:
-        raise ValueError(f"has {prompts} prompts; at most {MAX_PROMPTS} in one request")
-    if tokens > MAX_PROMPT_TOKENS:
-        raise ValueError(f"has {tokens} token ids; at most {MAX_PROMPT_TOKENS} in one request")
-
-
-def _token_ids(value: list[Any]) -> bool:
-    return all(type(one) is int and 0 <= one < 2**31 for one in value)
+    return read_prompts(value, most=MAX_PROMPTS)
 
 
 class CompletionRequest(SamplingFields):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from graftwork.errors import InvalidRequest
+from graftwork.protocol.adapters import AdapterFields
 from graftwork.protocol.body import Body
 
 MAX_STOP_TOKEN_IDS = 16
@@ -45,11 +46,9 @@ class StreamOptions(Body):
     include_usage: bool | None = None
 
 
-class SamplingFields(Body):
+class SamplingFields(AdapterFields):
     """The fields that /v1/chat/completions and /v1/completions share, with OpenAI's and vLLM's ranges."""
 
-    model: str | None = None
-    adapter_id: str | None = None
     #: Whose chat template, added tokens, stop tokens and generation defaults are used; absent: the adapter's.
     companions: Literal["adapter", "base"] | None = None
 
