@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from graftwork.adapters.lora.kind import Lora
 from graftwork.engine.request import Pooled
 from graftwork.errors import InvalidRequest, Refused
 from support.classifiers import ClassifierOracle, make_classifier
@@ -19,10 +18,6 @@ from support.engines import ask, prompt_of, reading, request, running
 from support.fixtures import Tiny
 from support.oracle import Oracle
 from support.parity import assert_float32_parity
-
-pytestmark = pytest.mark.skipif(
-    "modules_to_save: classification head" not in Lora.features, reason="LoRA does not serve classification heads yet"
-)
 
 FP32 = 1e-4
 LABELS = {"three": 3, "five": 5, "one": 1}

@@ -24,7 +24,7 @@ from graftwork.engine.text import Text
 from graftwork.errors import Damaged, InvalidRequest, Refused
 from graftwork.models.prepare import prepare_base
 from graftwork.settings import Settings
-from support.engines import FolderSource, ask, ask_all, prompt_of, request, running
+from support.engines import FolderSource, ask, ask_all, prompt_of, reading, request, running
 from support.fixtures import Tiny
 from support.tiny import byte_tokenizer, make_adapter, make_base
 
@@ -134,6 +134,19 @@ async def test_added_tokens_are_read_and_written_for_their_adapter_alone(engine:
     assert loaded.text.token_text(256) == "<tool>"
     base = Text.open(roomy.base.folder).detokenizer()
     assert [base.push(number) for number in (256, 257, 258)] == ["", "", ""]
+
+
+async def test_embeddings_read_added_tokens_too_and_compositions_have_the_words_of_the_base(
+    engine: AsyncEngine,
+) -> None:
+    own = reading("x<tool>y<c>", "tokens")
+    asked = [own, replace(own, id="base", companions=False), reading("x<tool>y<c>", (("tokens", 0.5), ("a1", 0.5)))]
+    made = await asyncio.gather(*(engine.pool(one) for one in asked))
+    assert [one.prompt_tokens for one in made] == [4, 11, 11]
+    by_ids = await engine.pool(reading((*ids("x"), 256, *ids("y"), 258), "tokens"))
+    assert by_ids.values == pytest.approx(made[0].values, abs=1e-4)
+    together = AdapterHandle("both", "local", "both", ((AdapterHandle("own", "local", "own:1.0.0"), 0.5),))
+    assert await engine.companions(together) == NO_COMPANIONS
 
 
 async def test_added_tokens_keep_ids_that_leave_a_gap(engine: AsyncEngine) -> None:

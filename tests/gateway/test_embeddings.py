@@ -135,6 +135,13 @@ def test_refuses_by_field(served: Served, fields: dict[str, Any], field: str) ->
     assert error["message"].startswith(field)
 
 
+def test_the_bases_own_words_can_be_asked_for(served: Served) -> None:
+    served.push("alpha:1.0.0")
+    for companions in (None, "adapter", "base"):
+        assert embed(served, model="alpha", companions=companions).status_code == 200
+    assert [one.companions for one in served.engine.poolings] == [True, True, False]
+
+
 def test_dimensions_may_be_what_they_are(served: Served) -> None:
     assert embed(served, dimensions=8).status_code == 200
 

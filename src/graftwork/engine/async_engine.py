@@ -270,7 +270,8 @@ class AsyncEngine:
 
     async def _pooling(self, request: PoolingRequest) -> Sequence:
         """The row of a request to pool, encoded in a worker thread."""
-        return await asyncio.to_thread(self._pooled_row, request, await self._text_of(request.adapter))
+        text = await self._text_of(request.adapter) if request.companions else self._text
+        return await asyncio.to_thread(self._pooled_row, request, text)
 
     def _pooled_row(self, request: PoolingRequest, text: Text) -> Sequence:
         tokens = list(text.encode(request.prompt, max_tokens=self.max_context))

@@ -58,6 +58,8 @@ class PoolingRequest:
     prompt: Prompt
     pooling: Pooling
     adapter: AdapterHandle | None = None
+    #: Whether the tokens that the adapter adds to the tokenizer are used, where it carries some.
+    companions: bool = True
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from graftwork.engine.request import AdapterHandle, Pooled, Pooling, PoolingRequest
 from graftwork.errors import InvalidRequest
 from graftwork.gateway.engine_slot import GenerationEngine
-from graftwork.protocol.prompts import OnePrompt
+from graftwork.protocol.pooling import PoolingFields
 from graftwork.telemetry import Telemetry
 
 #: Inputs of one request that the engine has at a time; the others do not count as waiting.
@@ -62,12 +62,13 @@ class Poolings:
 
 
 def pooling_requests(
-    request_id: str, inputs: Sequence[OnePrompt], pooling: Pooling, adapter: AdapterHandle | None
+    request_id: str, body: PoolingFields, pooling: Pooling, adapter: AdapterHandle | None
 ) -> list[PoolingRequest]:
-    """One for each input of a request."""
+    """One for each input of a body."""
+    own = body.companions != "base"
     return [
-        PoolingRequest(id=f"{request_id}-{index}", prompt=prompt, pooling=pooling, adapter=adapter)
-        for index, prompt in enumerate(inputs)
+        PoolingRequest(id=f"{request_id}-{index}", prompt=prompt, pooling=pooling, adapter=adapter, companions=own)
+        for index, prompt in enumerate(body.inputs)
     ]
 
 

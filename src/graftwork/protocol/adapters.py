@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -25,4 +25,6 @@ class AdapterFields(Body):
 
     model: str | None = None
     adapter_id: str | None = None
+    #: Whose chat template, added tokens, stop tokens and generation defaults are used; absent: the adapter's.
+    companions: Literal["adapter", "base"] | None = None
     adapters: Annotated[list[ScaledAdapter] | None, Field(max_length=MAX_ADAPTERS)] = None

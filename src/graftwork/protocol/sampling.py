@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -48,9 +48,6 @@ class StreamOptions(Body):
 
 class SamplingFields(AdapterFields):
     """The fields that /v1/chat/completions and /v1/completions share, with OpenAI's and vLLM's ranges."""
-
-    #: Whose chat template, added tokens, stop tokens and generation defaults are used; absent: the adapter's.
-    companions: Literal["adapter", "base"] | None = None
 
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
     top_p: Annotated[float | None, Field(gt=0, le=1)] = None
