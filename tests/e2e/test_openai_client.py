@@ -16,6 +16,7 @@ import openai
 import pytest
 
 from graftwork.testing import write_lora
+from support.classifiers import ClassifierOracle, make_classifier
 
 if TYPE_CHECKING:
     from e2e.conftest import Running
@@ -78,6 +79,25 @@ def test_embeddings_are_each_adapters_own(api: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as wrong:
         api.embeddings.create(model="alpha", input="x", dimensions=3)
     assert wrong.value.param == "dimensions"
+
+
+@pytest.mark.filterwarnings("ignore")  # the base has no head to begin with
+def test_a_classifier_classifies_and_generates_nothing(running: Running, api: openai.OpenAI, tmp_path: Path) -> None:
+    folder = make_classifier(running.base, tmp_path / "mood", labels=3)
+    digest = running.client.push(folder, "mood")["digest"]
+    inputs = [[97, 98, 99], [5, 6]]
+    body = {"model": "mood", "input": inputs, "logits": True}
+    answer = httpx.post(f"{running.url}/v1/classify", json=body).json()
+    assert (answer["model"], answer["graftwork"]["digest"]) == ("mood:1.0.0", digest)
+    oracle = ClassifierOracle(running.base, folder, labels=3)
+    for one, ids in zip(answer["data"], inputs, strict=True):
+        want = oracle.logits(ids)
+        assert one["logits"] == pytest.approx(want.tolist(), abs=1e-3)
+        assert one["probs"] == pytest.approx(want.softmax(-1).tolist(), abs=1e-3)
+        assert one["label"] == f"LABEL_{int(want.argmax())}"
+    with pytest.raises(openai.BadRequestError, match=r"mood:1\.0\.0 is a classifier"):
+        chat(api, "mood")
+    assert len(api.embeddings.create(model="mood", input="abc").data[0].embedding) == running.outline.hidden_size
 
 
 def test_several_adapters_answer_together(api: openai.OpenAI) -> None:
