@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import math
 import struct
@@ -15,10 +16,13 @@ from hypothesis import strategies as st
 
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Refused
+from graftwork.gateway.app import build_app
+from graftwork.gateway.errors import CLIENT_CLOSED_REQUEST
 from graftwork.gateway.poolings import AT_ONCE
 from graftwork.protocol.not_yet import NOT_YET_POOLING
 from graftwork.protocol.pooling import ClassifyRequest, EmbeddingRequest
-from graftwork.testing import FAKE_BASE
+from graftwork.settings import Settings
+from graftwork.testing import FAKE_BASE, FakeEngine
 from support.scale import times
 from support.served import Served
 
@@ -152,6 +156,30 @@ def test_the_first_failure_ends_all_inputs(served: Served) -> None:
     response = embed(served, model="alpha", input=["a"] * 100)
     assert (response.status_code, response.json()["error"]["code"]) == (422, "refused")
     assert embed(served).status_code == 200
+
+
+async def test_a_client_that_goes_away_ends_its_poolings(settings: Settings) -> None:
+    engine = FakeEngine(pause_after=0)
+    app = build_app(settings, engine=engine, outline_of=lambda: engine.outline)
+    coming = [{"type": "http.request", "body": b'{"input": ["a", "b", "c"]}'}]
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        if coming:
+            return coming.pop()
+        while len(engine.poolings) < 3:
+            await asyncio.sleep(0)
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": PATH, "query_string": b"", "headers": headers}
+    async with app.router.lifespan_context(app):
+        await app(scope, receive, send)
+    assert sorted(engine.aborted) == sorted(one.id for one in engine.poolings)
+    assert sent[0]["status"] == CLIENT_CLOSED_REQUEST
 
 
 def test_poolings_are_counted(served: Served) -> None:
