@@ -121,7 +121,7 @@ def settings() -> str:
 
 
 def _type_of(field: Any) -> str:
-    kinds = {Path: "path", str: "text", int: "whole number", float: "number"}
+    kinds = {Path: "path", str: "text", int: "whole number", float: "number", bool: "true or false"}
     arguments = [one for one in typing.get_args(field.annotation) if one not in (type(None), ...)]
     if typing.get_origin(field.annotation) is typing.Literal:
         return ", ".join(f"`{one}`" for one in arguments)

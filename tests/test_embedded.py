@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -57,6 +58,22 @@ def test_pushing_the_same_bytes_again_is_the_same_version(engine: Engine, tiny: 
     assert engine.push(tiny.adapter("a1"), "first").semver == "1.0.0"
     with pytest.raises(Conflict):
         engine.push(tiny.adapter("a2"), "first:1.0.0")
+
+
+def test_what_an_adapter_carries_is_used_unless_the_caller_says_otherwise(
+    engine: Engine, tiny: Tiny, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny.adapter("a1"), tmp_path / "a"))
+    (folder / "chat_template.jinja").write_text("{{ 'Q: ' ~ messages[-1].content }}")
+    (folder / "generation_config.json").write_text('{"do_sample": false, "max_new_tokens": 5}')
+    engine.push(folder, "own")
+    own = engine.generate("hello", adapter="own", ignore_eos=True)
+    assert (own.prompt_tokens, own.completion_tokens) == (len("Q: hello"), 5)
+    assert own.text == engine.generate("hello", adapter="own", ignore_eos=True).text, "its default is greedy"
+    plain = engine.generate("hello", adapter="own", companions="base", temperature=0, max_tokens=9, ignore_eos=True)
+    assert plain.text == engine.generate("hello", adapter="first", temperature=0, max_tokens=9, ignore_eos=True).text
+    with pytest.raises(InvalidRequest, match="companions"):
+        engine.generate("hello", adapter="own", companions="mine")
 
 
 def test_errors_are_the_callers_words(engine: Engine, tmp_path: Path) -> None:

@@ -95,7 +95,9 @@ class Engine:
         return self._pushes.push(LOCAL, name, manifest, semver=semver or None, metadata=metadata, actor=LOCAL).version
 
     def generate(self, prompt: Input, *, adapter: str | None = None, **params: Any) -> Answer:
-        """The whole answer; `params` are the fields of `SamplingParams`.
+        """The whole answer; `params` are the fields of `SamplingParams`, and `companions`.
+
+        `companions="base"` leaves aside the chat template, tokens and defaults that the adapter may carry.
 
         Raises:
             UnknownModel, InvalidRequest, Refused, Unavailable, GenerationFailed: as the server answers.
@@ -157,7 +159,20 @@ class Engine:
         require_base(decision, base=self.base, base_digest=outline.weights_digest)
         version = decision.version
         handle = AdapterHandle(version.digest, LOCAL, decision.model) if version is not None else None
-        return GenerationRequest(secrets.token_hex(8), _prompt(prompt), SamplingParams(**params), handle), decision
+        asked = dict(params)
+        own = _use_own(asked.pop("companions", "adapter"))
+        if handle is not None and own:
+            asked = self._runner.run(self._engine.companions(handle)).defaults.sampling() | asked
+        request = GenerationRequest(
+            secrets.token_hex(8), _prompt(prompt), SamplingParams(**asked), handle, companions=own
+        )
+        return request, decision
+
+
+def _use_own(companions: object) -> bool:
+    if companions not in ("adapter", "base"):
+        raise InvalidRequest(f"companions is {companions!r}; it must be 'adapter' or 'base'.", field="companions")
+    return companions == "adapter"
 
 
 async def _next(deltas: AsyncGenerator[Delta]) -> Delta | None:

@@ -66,6 +66,16 @@ class Settings(BaseSettings):
     max_rank: int = Field(default=64, ge=1, le=1024, description="Largest low-rank width that is served.")
     max_waiting: int = Field(default=1024, ge=1, description="Most requests that may queue before 503.")
     load_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for an adapter to load, in seconds.")
+    adapter_companions: bool = Field(
+        default=True,
+        description="Whether adapters' own chat templates, tokens, stop tokens and generation defaults are used.",
+    )
+    template_timeout_s: float = Field(
+        default=2.0, gt=0, le=60, description="Longest an adapter's chat template may run, in seconds."
+    )
+    template_memory_bytes: int = Field(
+        default=256 << 20, ge=64 << 20, description="Most memory an adapter's chat template may take, in bytes."
+    )
     pin: tuple[str, ...] = Field(default=(), description="References loaded before the server is ready.")
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")

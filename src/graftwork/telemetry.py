@@ -74,12 +74,18 @@ class Telemetry:
         )
         self.in_progress = Gauge(
             "graftwork_generations_in_progress",
-            "Generations that are running or queued.",
+            "Generations, embeddings and classifications that are running or queued.",
             registry=self.registry,
         )
         self.generations = Counter(
             "graftwork_generations_total",
             "Generations by model and how they ended: stop, length, error or cancelled.",
+            ("model", "outcome"),
+            registry=self.registry,
+        )
+        self.poolings = Counter(
+            "graftwork_poolings_total",
+            "Embeddings and classifications by model and how they ended: done, error or cancelled.",
             ("model", "outcome"),
             registry=self.registry,
         )

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
 
+from graftwork.adapters.companions import NO_COMPANIONS, Companions
 from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.engine.request import (
     AdapterHandle,
     ChatPrompt,
     Delta,
     GenerationRequest,
+    Pooled,
+    PoolingRequest,
     Prompt,
     TokenLogprob,
     TopLogprob,
@@ -86,20 +89,28 @@ class FakeStats:
 class FakeEngine:
     """Answers `<label> says: <last prompt>` word by word; the label is the adapter's, or the base's name.
 
-    It keeps what it was asked (`requests`), what was closed early (`aborted`) and what was loaded (`loaded`).
+    A prompt that is pooled becomes 1, 2, 3 … times its number of tokens, negative with an adapter.
+
+    It keeps what it was asked (`requests`, `poolings`), what was closed early (`aborted`) and what was loaded
+    (`loaded`).
     """
 
     outline: Outline = field(default_factory=fake_outline)
     #: Raised instead of an answer to requests of this label.
     failures: dict[str, Exception] = field(default_factory=dict)
+    #: What adapters carry beside their weights, by label.
+    companions_of: dict[str, Companions] = field(default_factory=dict)
     #: Words after which the failures strike; 0 is before the first.
     fail_after: int = 0
     #: Words after which an answer waits for `gate`; None never waits.
     pause_after: int | None = None
     ready: bool = False
+    #: Classes of the adapter with this label: its head.
+    labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.requests: list[GenerationRequest] = []
+        self.poolings: list[PoolingRequest] = []
         self.loaded: list[AdapterHandle] = []
         self.aborted: list[str] = []
         self.gate = asyncio.Event()
@@ -117,6 +128,9 @@ class FakeEngine:
         if (failure := self.failures.get(handle.label)) is not None:
             raise failure
         self.loaded.append(handle)
+
+    async def companions(self, handle: AdapterHandle) -> Companions:
+        return self.companions_of.get(handle.label, NO_COMPANIONS)
 
     @property
     def loaded_digest(self) -> str:
@@ -139,18 +153,40 @@ class FakeEngine:
                 field="prompt",
             )
         words = f"{label} says: {_text(request.prompt)}".split(" ")[: request.params.max_tokens]
+        pieces: list[str | None] = [word if index == 0 else f" {word}" for index, word in enumerate(words)] or [None]
         self._running[request.id] = request.adapter.digest if request.adapter else ""
         self._most_adapters = max(self._most_adapters, len(set(self._running.values()) - {""}))
         finished = False
         try:
-            for index, word in enumerate(words):
+            for index, piece in enumerate(pieces):
                 await self._step(index, label)
-                yield self._delta(request, index, word, last=index + 1 == len(words), prompt_tokens=length)
+                yield self._delta(request, index, piece, last=index + 1 == len(pieces), prompt_tokens=length)
             finished = True
         finally:
             del self._running[request.id]
             if not finished:
                 self.aborted.append(request.id)
+
+    async def pool(self, request: PoolingRequest) -> Pooled:
+        """After one step."""
+        self.poolings.append(request)
+        label = request.adapter.label if request.adapter else self.outline.base
+        length, classes = _length(request.prompt), request.pooling == "classes"
+        labels = self.labels.get(label, ()) if classes else ()
+        if classes and not labels:
+            raise InvalidRequest(f"{label} has no classification head.", field="model")
+        if not length:
+            raise InvalidRequest("The prompt is empty.", field="prompt")
+        try:
+            await self._step(0, label)
+        except asyncio.CancelledError:
+            self.aborted.append(request.id)
+            raise
+        sign = -1 if request.adapter else 1
+        values = (
+            float(sign * length * place) for place in range(1, 1 + len(labels or range(self.outline.hidden_size)))
+        )
+        return Pooled(tuple(values), length, labels)
 
     async def _step(self, index: int, label: str) -> None:
         await asyncio.sleep(0)
@@ -159,18 +195,39 @@ class FakeEngine:
         if label in self.failures and index >= self.fail_after:
             raise self.failures[label]
 
-    def _delta(self, request: GenerationRequest, index: int, word: str, *, last: bool, prompt_tokens: int) -> Delta:
-        self._generated += 1
-        text = word if index == 0 else f" {word}"
-        cut = request.params.max_tokens is not None and index + 1 == request.params.max_tokens
+    def _delta(
+        self, request: GenerationRequest, index: int, piece: str | None, *, last: bool, prompt_tokens: int
+    ) -> Delta:
+        """One step's word; None is a prompt without an answer."""
+        params, ids = request.params, () if piece is None else (index,)
+        self._generated += len(ids)
+        count = index + len(ids)
+        text, first = piece or "", index == 0
+        logprobs: tuple[TokenLogprob, ...] = ()
+        if params.logprobs is not None and piece is not None:
+            logprobs = (_logprob(index, piece, params.logprobs),)
+        if first and params.echo:
+            text = _text(request.prompt) + text
+            if params.logprobs is not None:
+                logprobs = _prompt_logprobs(request.prompt, params.logprobs) + logprobs
+        asked = params.prompt_logprobs if first else None
         return Delta(
             text=text,
-            token_ids=(index,),
-            logprobs=() if request.params.logprobs is None else (_logprob(index, text, request.params.logprobs),),
-            finish_reason=("length" if cut else "stop") if last else None,
+            token_ids=ids,
+            logprobs=logprobs,
+            finish_reason=("length" if count == params.max_tokens else "stop") if last else None,
             prompt_tokens=prompt_tokens,
-            completion_tokens=index + 1,
+            completion_tokens=count,
+            prompt_logprobs=None if asked is None else _prompt_logprobs(request.prompt, asked),
         )
+
+
+def _prompt_logprobs(prompt: Prompt, alternatives: int) -> tuple[TokenLogprob, ...]:
+    between = "," if isinstance(prompt, tuple) else " "
+    *others, last = _text(prompt).split(between)
+    words = [*(other + between for other in others), last]
+    rated = [replace(_logprob(index, word, alternatives), rank=1) for index, word in enumerate(words)]
+    return (replace(rated[0], logprob=None, rank=None, top=()), *rated[1:])
 
 
 def _logprob(index: int, text: str, alternatives: int) -> TokenLogprob:

@@ -91,7 +91,6 @@ def test_patterns_and_rslora_decide_rank_and_scale(tiny: Tiny) -> None:
         ({"target_modules": r"(.*?){1,50}(.*?){1,50}(.*?){1,50}[!?]"}, "too long to match"),
         ({"use_dora": True}, "use_dora"),
         ({"lora_bias": True}, "lora_bias"),
-        ({"bias": "all"}, "bias"),
         ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
         ({"init_lora_weights": "pissa"}, "pissa"),
         ({"init_lora_weights": "PiSSA_niter_4"}, "pissa"),
@@ -105,7 +104,6 @@ def test_patterns_and_rslora_decide_rank_and_scale(tiny: Tiny) -> None:
         ({"alpha_pattern": {f"layers.{n}.q_proj": 1 for n in range(3000)}}, "alpha_pattern"),
         ({"target_modules": ["x" * 1000]}, "target_modules"),
         ({"alpha_pattern": {"(.*?){1,50}(.*?){1,50}[!?]|" + "a" * n: 1 for n in range(50)}}, "too long to match"),
-        ({"fan_in_fan_out": True}, "fan_in_fan_out"),
         ({"rank_pattern": {"q_proj": "8"}}, "rank_pattern"),
         ({"alpha_pattern": [1]}, "alpha_pattern"),
         ({"layers_to_transform": "0"}, "layers_to_transform"),
@@ -282,7 +280,7 @@ def test_targets_agree_with_peft(tiny: Tiny) -> None:
     from peft.tuners.tuners_utils import check_target_module_exists
 
     from graftwork.adapters.lora.config import read_lora_config
-    from graftwork.adapters.lora.targets import targeted_sites
+    from graftwork.adapters.lora.targets import targeted_modules
 
     cases: list[dict[str, Any]] = [
         {"target_modules": ["q_proj", "mlp.up_proj"]},
@@ -297,4 +295,4 @@ def test_targets_agree_with_peft(tiny: Tiny) -> None:
         ours, problems = read_lora_config({"r": 8, "lora_alpha": 8} | case)
         assert ours is not None, problems
         want = frozenset(site.path for site in tiny.outline.linears if check_target_module_exists(theirs, site.path))
-        assert targeted_sites(ours, tiny.outline) == want, case
+        assert targeted_modules(ours, tiny.outline) == want, case

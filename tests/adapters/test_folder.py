@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import contextlib
 import shutil
 import struct
 import tracemalloc
@@ -10,10 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from graftwork.adapters.folder import AdapterFolder, StoredTensor
+from graftwork.adapters.folder import AdapterFolder
+from graftwork.adapters.safetensors_file import MappedTensor
 from graftwork.errors import Refused
 from support.fixtures import Tiny
+from support.scale import times
 
 WEIGHTS = "adapter_model.safetensors"
 
@@ -57,27 +61,10 @@ def test_a_git_lfs_pointer_is_named(copy: Path) -> None:
         _ = AdapterFolder.open(copy).tensors
 
 
-class _Marker:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return Path.touch, (self.path,)
-
-
-def test_a_pickle_is_refused_and_not_run(copy: Path, tmp_path: Path) -> None:
-    (copy / WEIGHTS).unlink()
-    marker = tmp_path / "ran"
-    (copy / "adapter_model.bin").write_bytes(pickle.dumps(_Marker(marker)))
-    with pytest.raises(Refused, match="pickle"):
-        _ = AdapterFolder.open(copy).tensors
-    assert not marker.exists()
-
-
 def test_bfloat16_is_widened_exactly(tmp_path: Path) -> None:
     values = np.array([1.0, -2.5, 3.140625, 0.0], np.float32)
     (tmp_path / "x").write_bytes(b"pad!" + (values.view(np.uint32) >> 16).astype("<u2").tobytes())
-    stored = StoredTensor("x", "BF16", (2, 2), 8, tmp_path / "x", offset=4)
+    stored = MappedTensor("x", "BF16", (2, 2), 8, tmp_path / "x", offset=4)
     assert (stored.float32() == values.reshape(2, 2)).all()
 
 
@@ -93,3 +80,15 @@ def test_values_are_read_one_tensor_at_a_time(copy: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert tensors["x"].nbytes == size and peak < 1 << 20
+
+
+@settings(max_examples=times(150, 3000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, 6000), flips=st.lists(st.tuples(st.integers(0, 6000), st.integers(1, 255)), max_size=3))
+def test_any_damage_is_read_or_refused(copy: Path, tiny: Tiny, cut: int, flips: list[tuple[int, int]]) -> None:
+    data = bytearray((tiny.adapter("a3") / WEIGHTS).read_bytes())
+    for place, mask in flips:
+        data[place % len(data)] ^= mask
+    (copy / WEIGHTS).write_bytes(data[: cut % len(data) or None])
+    with contextlib.suppress(Refused):
+        for tensor in AdapterFolder.open(copy).tensors.values():
+            assert not tensor.is_float or tensor.float32().shape == tensor.shape

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from graftwork.adapters.folder import WEIGHTS_NAME, AdapterFolder
+from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.site_tensors import low_rank_finding, match_sites
 from support.fixtures import Tiny
 
@@ -16,7 +16,7 @@ Q0 = "layers.0.self_attn.q_proj"
 
 
 def folder_of(path: Path, *names: str) -> AdapterFolder:
-    save_file({name: np.ones((2, 3), np.float32) for name in names}, path / WEIGHTS_NAME)
+    save_file({name: np.ones((2, 3), np.float32) for name in names}, path / "adapter_model.safetensors")
     return AdapterFolder(path, {})
 
 

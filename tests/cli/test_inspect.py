@@ -34,6 +34,14 @@ def test_a_bad_adapter_exits_1_with_its_problems_and_its_account(cli: Cli, outli
     assert (facts["servable"], facts["rank"], facts["size"]) == ("NO", "-", "-")
 
 
+def test_what_is_found_beside_the_weights_is_shown(cli: Cli, outline: Outline, tmp_path: Path) -> None:
+    folder = write_lora(tmp_path / "a", outline)
+    (folder / "generation_config.json").write_text('{"temperature": 0.5}')
+    assert "generation_config.json" in cli("inspect", str(folder)).out
+    found = cli("inspect", str(folder), "--output", "json").json()["companions"]
+    assert found["defaults"] == {"temperature": 0.5}
+
+
 def test_nothing_is_registered(cli: Cli, outline: Outline, tmp_path: Path) -> None:
     cli("inspect", str(write_lora(tmp_path / "a", outline)))
     assert cli("list", "-o", "json").json() == []

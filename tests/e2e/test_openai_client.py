@@ -64,6 +64,35 @@ def test_completions_by_text_by_ids_and_by_several(api: openai.OpenAI) -> None:
     assert by_ids.model == "alpha:1.0.0"
 
 
+def test_embeddings_are_each_adapters_own(api: openai.OpenAI) -> None:
+    vectors = []
+    for model in MODELS:
+        packed = api.embeddings.create(model=model, input=["abc", "a longer text"])  # the client asks for base64
+        plain = api.embeddings.create(model=model, input=[[97, 98, 99], [1]], encoding_format="float")
+        assert packed.model.partition(":")[0] == model.partition(":")[0]
+        assert [one.index for one in packed.data] == [0, 1]
+        assert sum(x * x for x in packed.data[0].embedding) == pytest.approx(1, abs=1e-5)
+        assert packed.usage.prompt_tokens == 3 + 13 and plain.usage.total_tokens == 4
+        vectors.append(tuple(packed.data[0].embedding))
+    assert len(set(vectors)) == len(MODELS)
+    with pytest.raises(openai.BadRequestError) as wrong:
+        api.embeddings.create(model="alpha", input="x", dimensions=3)
+    assert wrong.value.param == "dimensions"
+
+
+def test_several_adapters_answer_together(api: openai.OpenAI) -> None:
+    mix = [{"ref": "alpha", "scale": 0.6}, {"ref": "beta", "scale": -0.4}]
+    options = {"ignore_eos": True}
+    made = [chat(api, "tiny", extra_body={**options, "adapters": order}) for order in (mix, mix[::-1])]
+    assert {answer.model for answer in made} == {"alpha:1.0.0*0.6+beta:1.0.0*-0.4"}
+    assert len({answer.graftwork["digest"] for answer in made}) == 1
+    assert made[0].choices[0].message.content == made[1].choices[0].message.content
+    others = {chat(api, model, extra_body=options).choices[0].message.content for model in MODELS}
+    assert made[0].choices[0].message.content not in others
+    zero = chat(api, "alpha", extra_body={**options, "adapters": [{"ref": "alpha", "scale": 0}]})
+    assert zero.choices[0].message.content == chat(api, "tiny", extra_body=options).choices[0].message.content
+
+
 def test_chat_logprobs_have_their_alternatives(api: openai.OpenAI) -> None:
     answer = chat(api, "alpha", logprobs=True, top_logprobs=3, max_tokens=4)
     content = answer.choices[0].logprobs.content
@@ -76,13 +105,90 @@ def test_the_same_seed_gives_the_same_answer(api: openai.OpenAI) -> None:
     assert len(drawn) == 1
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_several_choices_are_repeatable_and_the_first_is_that_of_one(api: openai.OpenAI, model: str) -> None:
+    drawn: dict[str, Any] = {"temperature": 1.5, "seed": 3, "extra_body": {"ignore_eos": True}}
+    first = chat(api, model, n=3, **drawn)
+    assert [choice.index for choice in first.choices] == [0, 1, 2]
+    texts = [choice.message.content for choice in first.choices]
+    assert len(set(texts)) == 3 and texts[0] == chat(api, model, **drawn).choices[0].message.content
+    streamed = ["", "", ""]
+    for chunk in chat(api, model, n=3, stream=True, stream_options={"include_usage": True}, **drawn):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.delta.content or ""
+        if chunk.usage:
+            assert chunk.usage == first.usage
+    assert streamed == texts
+    assert first.usage.completion_tokens == 3 * 12 and first.usage.prompt_tokens < 60
+
+
+def test_choices_of_several_prompts_are_counted_prompt_by_prompt(api: openai.OpenAI) -> None:
+    prompts = ["abc", "xyz and more"]
+    made = api.completions.create(model="beta", prompt=prompts, n=2, best_of=2, max_tokens=4, temperature=0, echo=True)
+    assert [choice.index for choice in made.choices] == [0, 1, 2, 3]
+    assert [choice.text.startswith(prompts[choice.index // 2]) for choice in made.choices] == [True] * 4
+    assert made.choices[0].text == made.choices[1].text
+    assert made.usage is not None and made.usage.prompt_tokens == sum(map(len, prompts))
+
+
+def test_an_echo_with_log_probabilities_of_the_whole_text(api: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"prompt": "café – 日本", "max_tokens": 5, "temperature": 0, "echo": True, "logprobs": 5}
+    answers = {}
+    for model in MODELS:
+        whole = api.completions.create(model=model, **asked)
+        choice, logprobs = whole.choices[0], whole.choices[0].logprobs
+        assert whole.usage is not None and logprobs is not None
+        assert logprobs.tokens is not None and logprobs.token_logprobs is not None
+        assert logprobs.text_offset is not None and logprobs.top_logprobs is not None
+        assert choice.text.startswith("café – 日本")
+        assert len(logprobs.tokens) == whole.usage.total_tokens
+        assert logprobs.token_logprobs[0] is None and all(value <= 0 for value in logprobs.token_logprobs[1:])
+        for token, offset in zip(logprobs.tokens, logprobs.text_offset, strict=True):
+            assert token.startswith("bytes:") or choice.text[offset : offset + len(token)] == token
+        assert logprobs.text_offset[whole.usage.prompt_tokens] == len("café – 日本")
+        alone = api.completions.create(model=model, **{**asked, "max_tokens": 0})
+        assert (alone.choices[0].text, alone.choices[0].finish_reason) == ("café – 日本", "length")
+        of_prompt = alone.choices[0].logprobs
+        assert of_prompt is not None and of_prompt.token_logprobs is not None
+        assert of_prompt.token_logprobs[1:] == pytest.approx(
+            logprobs.token_logprobs[1 : len(of_prompt.token_logprobs)], abs=1e-4
+        )
+        assert alone.usage is not None and alone.usage.completion_tokens == 0
+        chunks = list(api.completions.create(model=model, stream=True, **asked))
+        assert "".join(chunk.choices[0].text for chunk in chunks) == choice.text
+        answers[model] = tuple(of_prompt.token_logprobs)
+    assert len(set(answers.values())) == len(MODELS), "every version rates the prompt in its own way"
+
+
+def test_prompt_log_probabilities_as_vllm_has_them(api: openai.OpenAI) -> None:
+    answer = chat(api, "alpha", extra_body={"prompt_logprobs": 2})
+    assert answer.prompt_logprobs[0] is None and len(answer.prompt_logprobs) == answer.usage.prompt_tokens
+    assert all({1, 2} <= {entry["rank"] for entry in one.values()} for one in answer.prompt_logprobs[1:])
+
+
+def test_logit_bias_forbids_and_forces(api: openai.OpenAI) -> None:
+    forced = chat(api, "alpha", logit_bias={"66": 100}, extra_body={"ignore_eos": True}).choices[0].message.content
+    assert len(set(forced)) == 1
+    plain = api.completions.create(model="alpha", prompt=[65, 66], max_tokens=1, temperature=0, logprobs=1)
+    biased = api.completions.create(
+        model="alpha", prompt=[65, 66], max_tokens=1, temperature=0, logprobs=1, logit_bias={"66": 100}
+    )
+    assert plain.choices[0].text != biased.choices[0].text == forced[0]
+    with pytest.raises(openai.BadRequestError) as wrong:
+        chat(api, "alpha", logit_bias={"100000": 1})
+    assert wrong.value.param == "logit_bias"
+
+
 def test_unknown_models_and_wrong_fields_are_the_clients_own_errors(api: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
         chat(api, "nope")
     assert missing.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError) as wrong:
-        chat(api, "alpha", n=2)
+        chat(api, "alpha", n=200)
     assert wrong.value.param == "n"
+    with pytest.raises(openai.BadRequestError) as better:
+        api.completions.create(model="alpha", prompt="abc", n=1, best_of=2)
+    assert better.value.param == "best_of"
     with pytest.raises(openai.BadRequestError, match="max_tokens"):
         chat(api, "alpha", max_tokens=0)
 

@@ -33,6 +33,32 @@ async def test_stops_at_an_end_token_unless_told_to_ignore_it(tiny: Tiny) -> Non
         assert free.text.startswith(answer.text)
 
 
+async def test_no_end_token_and_no_stop_string_before_the_least_number_of_tokens(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        free = await ask(engine, request(prompt_of(1, 10), max_tokens=40))
+        ends = tuple(set(free.tokens[:6]))
+        barred = await ask(engine, request(prompt_of(1, 10), "a1", stop_token_ids=ends, min_tokens=20, max_tokens=40))
+        assert barred.completion_tokens > 20 and not set(barred.tokens[:20]) & set(ends)
+        early, late = free.text[2:4], free.text[25:28]
+        stopped = await ask(engine, request(prompt_of(1, 10), stop=(early, late), min_tokens=12, max_tokens=40))
+        assert stopped.tokens[:12] == free.tokens[:12] and stopped.completion_tokens > 12
+
+
+async def test_logit_bias_moves_its_own_row_only(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        plain = [await ask(engine, request(prompt_of(i, 9), adapter)) for i, adapter in enumerate(("a1", None))]
+        biased = request(prompt_of(0, 9), "a1", logit_bias=((65, 100.0),))
+        got = await ask_all(engine, [biased, request(prompt_of(1, 9)), request(prompt_of(0, 9), "a1")])
+        assert got[0].tokens == [65] * 16
+        assert [got[2].tokens, got[1].tokens] == [one.tokens for one in plain]
+        banned = tuple((token, -100.0) for token in set(plain[0].tokens))
+        without = await ask(engine, request(prompt_of(0, 9), "a1", logit_bias=banned))
+        assert not set(without.tokens) & set(plain[0].tokens)
+        with pytest.raises(InvalidRequest, match=r"names 256.*0 to 255") as caught:
+            await ask(engine, request((1, 2), logit_bias=((256, 1.0),)))
+        assert caught.value.field == "logit_bias"
+
+
 async def test_stops_at_a_string_that_is_split_over_tokens(tiny: Tiny) -> None:
     async with running(tiny) as engine:
         free = await ask(engine, request(ChatPrompt(({"role": "user", "content": "hello"},)), max_tokens=40))
@@ -125,7 +151,7 @@ async def test_fifty_first_requests_load_an_adapter_once(tiny: Tiny) -> None:
     source = FolderSource(tiny.root)
     async with running(tiny, source) as engine:
         answers = await ask_all(engine, [request(prompt_of(2, 12), "a1") for _ in range(50)])
-        assert source.reads == ["a1"]
+        assert source.reads == ["a1", "a1"]  # once for its words, once for its weights
         assert len({tuple(answer.tokens) for answer in answers}) == 1
 
 
@@ -223,12 +249,11 @@ async def test_a_row_whose_text_breaks_fails_alone(tiny: Tiny, monkeypatch: pyte
     from graftwork.engine.request import Delta
     from graftwork.engine.sampler import Sampled
     from graftwork.engine.sequence import Sequence
-    from graftwork.engine.text import Text
 
-    def broken(sequence: Sequence, sampled: Sampled, text: Text) -> Delta:
+    def broken(sequence: Sequence, sampled: Sampled) -> Delta:
         if sequence.num_prompt == 3:
             raise ValueError("no words")
-        return advance(sequence, sampled, text)
+        return advance(sequence, sampled)
 
     async with running(tiny) as engine:
         monkeypatch.setattr(loop, "advance", broken)

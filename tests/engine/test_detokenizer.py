@@ -165,3 +165,10 @@ def test_bytes_of_added_special_and_unknown_tokens() -> None:
     assert table.bytes_of(99_999) == b""
     assert TokenTable(byte_fallback(0)).bytes_of(id_of(byte_fallback(0), "<0xZZ>")) == b"<0xZZ>"
     assert TokenTable(metaspace()).bytes_of(3) == "日本".encode()
+
+
+@pytest.mark.parametrize(("tokenizer", "space_the"), [(byte_fallback(1), 257), (metaspace(), 1)])
+def test_an_answer_behind_a_text_keeps_its_first_space(tokenizer: Tokenizer, space_the: int) -> None:
+    table = TokenTable(tokenizer)
+    assert table.detokenizer().push(space_the) == "the"
+    assert table.detokenizer(after=[space_the]).push(space_the) == " the"

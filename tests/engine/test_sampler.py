@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graftwork.engine.sampler import LEAST_LOGPROB, RowFailure, Sampled, Sampler, SamplingRow
 from graftwork.engine.sampling_params import SamplingParams
@@ -18,8 +22,9 @@ def row(
     seed: int = 0,
     prompt: tuple[int, ...] = (),
     output: tuple[int, ...] = (),
+    barred: frozenset[int] = frozenset(),
 ) -> SamplingRow:
-    return SamplingRow(params, seed, prompt, output)
+    return SamplingRow(params, seed, prompt, output, barred)
 
 
 def random_logits(rows: int, seed: int = 0) -> torch.Tensor:
@@ -45,6 +50,9 @@ MATES = [
     row(SamplingParams(temperature=0, logprobs=0)),
     row(SamplingParams(min_p=0.05, frequency_penalty=-1.0), seed=8, output=(11,)),
     row(SamplingParams(top_k=1)),
+    row(SamplingParams(temperature=0, logit_bias=((3, 4.0), (499, -100.0)))),
+    row(SamplingParams(logit_bias=((2, 100.0), (VOCAB, 100.0)), presence_penalty=1.0), seed=9, output=(2,)),
+    row(SamplingParams(temperature=0.7), seed=10, barred=frozenset({1, 2, VOCAB + 7})),
 ]
 
 
@@ -84,6 +92,55 @@ def test_presence_penalty_counts_once_and_frequency_penalty_each_time_over_the_o
 
 def test_negative_penalties_favour_what_was_said() -> None:
     assert only([1.5, 1.0], row(SamplingParams(temperature=0, frequency_penalty=-0.4), output=(1, 1))).token_id == 1
+
+
+def test_logit_bias_moves_greedy_and_drawn_choices_before_the_penalties() -> None:
+    biased = SamplingParams(temperature=0, logit_bias=((0, -100), (2, 1.5)))
+    assert only([3.0, 2.0, 1.0], row(biased)).token_id == 2
+    assert only([3.0, 2.0, 1.0], row(replace(biased, temperature=1.0, logit_bias=((1, 100.0),)))).token_id == 1
+    doubled = replace(biased, logit_bias=((1, -3.0),), repetition_penalty=2.0)  # -1 · 2 < -1.5; unbiased 2 / 2 > -1.5
+    assert only([-1.5, 2.0, -9.0], row(doubled, output=(1,))).token_id == 0
+
+
+def test_logit_bias_is_not_in_the_log_probabilities() -> None:
+    plain = only([3.0, 2.0, 1.0], row(SamplingParams(temperature=0, logprobs=3)))
+    biased = only([3.0, 2.0, 1.0], row(SamplingParams(temperature=0, logprobs=3, logit_bias=((1, 50.0),))))
+    assert (biased.token_id, biased.top) == (1, plain.top)
+    assert biased.logprob == plain.top[1][1]
+
+
+def test_barred_tokens_are_never_chosen() -> None:
+    assert only([3.0, 2.0, 1.0], row(barred=frozenset({0}))).token_id == 1
+    draws = {
+        only([9.0, 2.0, 1.0], row(SamplingParams(), seed=seed, barred=frozenset({0}))).token_id for seed in range(9)
+    }
+    assert 0 not in draws
+
+
+BIASES = st.dictionaries(st.integers(0, 40), st.floats(-100, 100, width=32), max_size=6).map(lambda d: tuple(d.items()))
+
+
+@given(
+    biases=st.lists(BIASES, min_size=1, max_size=6),
+    temperatures=st.lists(st.sampled_from([0.0, 0.7, 1.5]), min_size=6, max_size=6),
+    seed=st.integers(0, 1000),
+)
+def test_biased_rows_are_the_same_alone_in_any_company_and_when_added_by_hand(
+    biases: list[tuple[tuple[int, float], ...]], temperatures: list[float], seed: int
+) -> None:
+    params = [SamplingParams(temperature=t, logit_bias=bias) for t, bias in zip(temperatures, biases, strict=False)]
+    rows = [row(one, seed=seed + place) for place, one in enumerate(params)]
+    logits = torch.randn(len(rows), 32, generator=torch.Generator().manual_seed(seed))
+    together = Sampler().sample(logits, rows)
+    assert together == [Sampler().sample(logits[n : n + 1], [one])[0] for n, one in enumerate(rows)]
+    assert together[::-1] == Sampler().sample(logits.flip(0), rows[::-1])
+    by_hand = logits.clone()
+    for place, one in enumerate(params):
+        for token_id, bias in one.logit_bias:
+            if token_id < 32:
+                by_hand[place, token_id] += bias
+    plain = [row(replace(one, logit_bias=()), seed=seed + place) for place, one in enumerate(params)]
+    assert tokens(together) == tokens(Sampler().sample(by_hand, plain))
 
 
 def test_logits_are_left_as_they_were() -> None:

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from graftwork.engine.sampling_params import MAX_LOGPROBS, MAX_STOP_CHARS, MAX_STOP_STRINGS, SamplingParams
+from graftwork.engine.sampling_params import (
+    MAX_LOGIT_BIAS,
+    MAX_LOGPROBS,
+    MAX_STOP_CHARS,
+    MAX_STOP_STRINGS,
+    SamplingParams,
+)
 from graftwork.errors import InvalidRequest
 
 BAD: list[tuple[str, Any]] = [
@@ -41,6 +47,19 @@ BAD: list[tuple[str, Any]] = [
     ("repetition_penalty", -1.0),
     ("repetition_penalty", math.nan),
     ("repetition_penalty", 101.0),
+    ("min_tokens", -1),
+    ("min_tokens", True),
+    ("prompt_logprobs", -1),
+    ("prompt_logprobs", MAX_LOGPROBS + 1),
+    ("echo", 1),
+    ("logit_bias", {1: 5.0}),
+    ("logit_bias", ((1,),)),
+    ("logit_bias", ((-1, 5.0),)),
+    ("logit_bias", (("1", 5.0),)),
+    ("logit_bias", ((1, 100.5),)),
+    ("logit_bias", ((1, math.nan),)),
+    ("logit_bias", ((1, 1.0), (1, 2.0))),
+    ("logit_bias", tuple((one, 1.0) for one in range(MAX_LOGIT_BIAS + 1))),
     ("ignore_eos", 1),
     ("stop", "END"),
     ("stop", ("",)),
@@ -65,6 +84,36 @@ def test_ends_of_every_range_are_accepted() -> None:
     SamplingParams(temperature=0, top_p=0.0, top_k=-1, min_p=1.0, seed=-(2**63), max_tokens=1, logprobs=0)
     SamplingParams(temperature=2.0, top_p=1, top_k=2**31 - 1, seed=2**63 - 1, logprobs=MAX_LOGPROBS)
     SamplingParams(presence_penalty=-2.0, frequency_penalty=2, repetition_penalty=0.01, stop=("x" * MAX_STOP_CHARS,))
+
+
+def test_no_tokens_at_all_only_to_look_at_the_prompt() -> None:
+    for asked in ({"echo": True}, {"prompt_logprobs": 0}):
+        SamplingParams(max_tokens=0, **asked)
+    with pytest.raises(InvalidRequest, match=r"max_tokens is 0.*echo"):
+        SamplingParams(max_tokens=0, logprobs=1)
+
+
+def test_more_tokens_at_least_than_at_most_are_refused() -> None:
+    SamplingParams(min_tokens=5, max_tokens=5)
+    SamplingParams(min_tokens=5)
+    with pytest.raises(InvalidRequest) as refusal:
+        SamplingParams(min_tokens=6, max_tokens=5)
+    assert refusal.value.field == "min_tokens"
+
+
+@pytest.mark.parametrize(
+    ("asked", "alternatives"),
+    [
+        ({}, None),
+        ({"logprobs": 3}, None),
+        ({"echo": True}, None),
+        ({"echo": True, "logprobs": 3}, 3),
+        ({"prompt_logprobs": 0}, 0),
+        ({"echo": True, "logprobs": 1, "prompt_logprobs": 4}, 4),
+    ],
+)
+def test_prompts_are_rated_only_where_somebody_will_see_it(asked: dict[str, Any], alternatives: int | None) -> None:
+    assert SamplingParams(**asked).prompt_alternatives == alternatives
 
 
 def test_defaults_sample_from_the_model_as_it_is() -> None:

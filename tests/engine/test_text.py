@@ -180,3 +180,9 @@ def test_each_answer_has_a_detokenizer_of_its_own(text: Text) -> None:
     first, second = text.encode("é")
     one, other = text.detokenizer(), text.detokenizer()
     assert (one.push(first), other.push(second), one.push(second)) == ("", "\ufffd", "é")
+
+
+def test_an_echo_is_the_prompt_as_it_was_given_or_what_its_tokens_say(text: Text) -> None:
+    assert text.echo("naïve <|end|>", text.encode("naïve <|end|>")) == "naïve <|end|>"
+    ids = (*text.encode("hé"), 256)
+    assert text.echo(ids, ids) == "hé<|start|>"

@@ -52,7 +52,7 @@ class Room:
         self.arrivals += 1
         handle = AdapterHandle(digest, "local", digest) if digest else None
         unused = cast(Any, None)
-        made = Sequence(str(self.arrivals), [1], 1, SamplingParams(), 0, 1, frozenset(), handle, unused, unused)
+        made = Sequence(str(self.arrivals), [1], 1, SamplingParams(), 0, 1, frozenset(), handle, unused, unused, unused)
         made.arrival = self.arrivals
         self.room.enter(made)
         return made

@@ -118,6 +118,7 @@ def test_sampling_fields_reach_the_engine(served: Served) -> None:
     served.chat(
         temperature=0.5, top_p=0.9, top_k=-1, min_p=0.1, seed=7, max_tokens=3, stop=["x"], ignore_eos=True,
         logprobs=True, top_logprobs=2, presence_penalty=1, frequency_penalty=-1, repetition_penalty=1.1,
+        logit_bias={"7": -100}, min_tokens=2, prompt_logprobs=1,
     )  # fmt: skip
     params = served.engine.requests[0].params
     assert (params.temperature, params.top_p, params.top_k, params.min_p, params.seed) == (
@@ -129,6 +130,7 @@ def test_sampling_fields_reach_the_engine(served: Served) -> None:
     )
     assert (params.max_tokens, params.stop, params.ignore_eos, params.logprobs) == (3, ("x",), True, 2)
     assert (params.presence_penalty, params.frequency_penalty, params.repetition_penalty) == (1, -1, 1.1)
+    assert (params.logit_bias, params.min_tokens, params.prompt_logprobs, params.echo) == (((7, -100.0),), 2, 1, False)
 
 
 def test_chat_logprobs(served: Served) -> None:

@@ -31,6 +31,14 @@ def test_offsets_count_characters_and_not_the_pieces_of_one() -> None:
     assert len("a😀é!") == 4
 
 
+def test_offsets_are_of_the_text_even_where_a_character_stays_unfinished() -> None:
+    pieces = [b"a", b"\xf0", b"b", b"\xe6\x97", b"\xe6\x97", b"\xa5", b"\xff", b"\xef\xbf", b"\xbd", b"c"]
+    text = b"".join(pieces).decode("utf-8", "replace")
+    made = TEXT.logprobs([entry(piece, 0.0) for piece in pieces], TextOffset())
+    assert text == "a\ufffdb\ufffd日\ufffd\ufffdc"
+    assert made["text_offset"] == [0, 1, 2, 3, 4, 4, 5, 6, 6, 7]
+
+
 def test_offsets_go_on_from_chunk_to_chunk() -> None:
     offset, smile = TextOffset(), "😀".encode()
     pieces = [smile[:1], smile[1:3], smile[3:], b"x"]

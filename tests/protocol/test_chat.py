@@ -91,7 +91,6 @@ def test_logprobs_are_counted_as_alternatives() -> None:
         ({"repetition_penalty": 0}, "repetition_penalty"),
         ({"seed": 2**63}, "seed"),
         ({"seed": 1.5}, "seed"),
-        ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": -1}, "max_tokens"),
         ({"max_tokens": 10**30}, "max_tokens"),
         ({"max_completion_tokens": 0}, "max_completion_tokens"),
@@ -106,12 +105,38 @@ def test_logprobs_are_counted_as_alternatives() -> None:
         ({"adapter_id": 3}, "adapter_id"),
         ({"model": ["a"]}, "model"),
         ({"task": "classify"}, "task"),
-        ({"adapters": ["a"]}, "adapters"),
+        ({"adapters": ["a"]}, "adapters.0"),
+        ({"adapters": {"ref": "a"}}, "adapters"),
+        ({"adapters": [{"scale": 1}]}, "adapters.0.ref"),
+        ({"adapters": [{"ref": "a"}, {"ref": "b", "scale": "1"}]}, "adapters.1.scale"),
+        ({"adapters": [{"ref": "a", "scale": True}]}, "adapters.0.scale"),
+        ({"adapters": [{"ref": "a", "scale": None}]}, "adapters.0.scale"),
+        ({"adapters": [{"ref": "a", "scale": float("nan")}]}, "adapters.0.scale"),
+        ({"adapters": [{"ref": "a", "scale": float("inf")}]}, "adapters.0.scale"),
+        ({"adapters": [{"ref": "a", "weight": 1}]}, "adapters.0.weight"),
+        ({"adapters": [{"ref": "a"}] * 9}, "adapters"),
         ({"locale": "de"}, "locale"),
         ({"session_id": "s"}, "session_id"),
-        ({"n": 2}, "n"),
+        ({"n": 0}, "n"),
+        ({"n": 129}, "n"),
         ({"n": True}, "n"),
-        ({"logit_bias": {"1": 5}}, "logit_bias"),
+        ({"n": 2, "best_of": 3}, "best_of"),
+        ({"logit_bias": [[1, 5]]}, "logit_bias"),
+        ({"logit_bias": {"a": 5}}, "logit_bias"),
+        ({"logit_bias": {"-1": 5}}, "logit_bias"),
+        ({"logit_bias": {"01": 5}}, "logit_bias"),
+        ({"logit_bias": {"²": 5}}, "logit_bias"),
+        ({"logit_bias": {"9" * 5000: 5}}, "logit_bias"),
+        ({"logit_bias": {"1": 100.5}}, "logit_bias"),
+        ({"logit_bias": {"1": True}}, "logit_bias"),
+        ({"logit_bias": {"1": "5"}}, "logit_bias"),
+        ({"logit_bias": {str(one): 1 for one in range(301)}}, "logit_bias"),
+        ({"prompt_logprobs": -1}, "prompt_logprobs"),
+        ({"prompt_logprobs": 21}, "prompt_logprobs"),
+        ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
+        ({"min_tokens": -1}, "min_tokens"),
+        ({"use_beam_search": True}, "use_beam_search"),
+        ({"bad_words": ["x"]}, "bad_words"),
         ({"tools": [{}]}, "tools"),
         ({"tool_choice": "auto"}, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
@@ -123,6 +148,15 @@ def test_refuses_by_field(fields: dict[str, Any], field: str) -> None:
     error = refusal(**fields)
     assert error.field == field
     assert error.message.startswith(field)
+
+
+def test_logit_bias_is_read_as_pairs() -> None:
+    assert read(logit_bias={"5": -100, "0": 1.5}).logit_bias == ((5, -100.0), (0, 1.5))
+    assert read(logit_bias=None).logit_bias == read(logit_bias={}).logit_bias == ()
+
+
+def test_best_of_as_many_as_are_wanted_throws_nothing_away() -> None:
+    assert (read(n=3, best_of=3).choices, read(best_of=1).choices, read(n=None).choices) == (3, 1, 1)
 
 
 @pytest.mark.parametrize("not_yet", [NOT_YET_CHAT, NOT_YET_COMPLETIONS])

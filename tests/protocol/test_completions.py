@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from graftwork.errors import InvalidRequest
-from graftwork.protocol.completions import CompletionRequest, OnePrompt
+from graftwork.protocol.completions import CompletionRequest
+from graftwork.protocol.prompts import OnePrompt
 
 
 def read(**fields: Any) -> CompletionRequest:
@@ -45,6 +46,13 @@ def test_too_many_prompts_are_refused_with_the_limit() -> None:
         read(prompt=["a"] * 129)
 
 
+def test_prompts_times_choices_have_a_limit() -> None:
+    assert read(prompt=["a"] * 16, n=8).choices == 8
+    with pytest.raises(InvalidRequest, match=r"16 prompts: 144 choices.*128") as raised:
+        read(prompt=["a"] * 16, n=9)
+    assert raised.value.field == "n"
+
+
 def test_sixteen_tokens_by_default() -> None:
     assert read(prompt="a").token_limit == 16
 
@@ -56,7 +64,7 @@ def test_logprobs_are_zero_to_five(logprobs: Any) -> None:
     assert raised.value.field == "logprobs"
 
 
-@pytest.mark.parametrize(("field", "value"), [("suffix", "x"), ("echo", True), ("best_of", 2), ("n", 3)])
+@pytest.mark.parametrize(("field", "value"), [("suffix", "x"), ("use_beam_search", True)])
 def test_what_is_not_there_yet_is_named(field: str, value: Any) -> None:
     with pytest.raises(InvalidRequest, match=f"{field} is not supported yet"):
         read(prompt="a", **{field: value})

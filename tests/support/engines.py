@@ -11,7 +11,7 @@ from typing import Any
 
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
-from graftwork.engine.request import AdapterHandle, GenerationRequest, TokenLogprob
+from graftwork.engine.request import AdapterHandle, GenerationRequest, Pooling, PoolingRequest, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.settings import Settings
 from support.fixtures import Tiny
@@ -37,13 +37,14 @@ class Answer:
     tokens: list[int] = field(default_factory=list)
     text: str = ""
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    prompt_logprobs: tuple[TokenLogprob, ...] | None = None
     finish_reason: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
     @property
     def chosen(self) -> list[float]:
-        return [entry.logprob for entry in self.logprobs]
+        return [entry.logprob for entry in self.logprobs if entry.logprob is not None]
 
 
 @asynccontextmanager
@@ -69,11 +70,26 @@ async def settled(engine: AsyncEngine) -> None:
 
 _ids = iter(range(1 << 30))
 
+#: The name of an adapter, several with scales, or None for the base.
+Named = str | tuple[tuple[str, float], ...] | None
 
-def request(prompt: Any, adapter: str | None = None, **params: Any) -> GenerationRequest:
-    handle = AdapterHandle(adapter, "local", f"{adapter}:1.0.0") if adapter else None
+
+def handle_of(named: Named) -> AdapterHandle | None:
+    if named is None:
+        return None
+    if isinstance(named, str):
+        return AdapterHandle(named, "local", f"{named}:1.0.0")
+    parts = tuple((AdapterHandle(name, "local", f"{name}:1.0.0"), scale) for name, scale in named)
+    return AdapterHandle(str(named), "local", "+".join(f"{name}:1.0.0*{scale:g}" for name, scale in named), parts)
+
+
+def request(prompt: Any, adapter: Named = None, **params: Any) -> GenerationRequest:
     greedy = {"temperature": 0.0, "max_tokens": 16, "ignore_eos": True, "logprobs": 0}
-    return GenerationRequest(str(next(_ids)), prompt, SamplingParams(**(greedy | params)), handle)
+    return GenerationRequest(str(next(_ids)), prompt, SamplingParams(**(greedy | params)), handle_of(adapter))
+
+
+def reading(prompt: Any, adapter: Named = None, pooling: Pooling = "mean") -> PoolingRequest:
+    return PoolingRequest(str(next(_ids)), prompt, pooling, handle_of(adapter))
 
 
 async def ask(engine: AsyncEngine, asked: GenerationRequest) -> Answer:
@@ -82,6 +98,7 @@ async def ask(engine: AsyncEngine, asked: GenerationRequest) -> Answer:
         answer.tokens += delta.token_ids
         answer.text += delta.text
         answer.logprobs += delta.logprobs
+        answer.prompt_logprobs = answer.prompt_logprobs or delta.prompt_logprobs
         answer.finish_reason = delta.finish_reason
         answer.prompt_tokens, answer.completion_tokens = delta.prompt_tokens, delta.completion_tokens
     return answer

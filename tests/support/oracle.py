@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -21,8 +22,12 @@ class OracleLike(Protocol):
 class Oracle:
     """The plain base, or the base with one adapter, in one dtype."""
 
-    def __init__(self, base: Path, adapter: Path | None = None, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, base: Path, adapter: Path | None = None, dtype: torch.dtype = torch.float32, vocab_size: int | None = None
+    ) -> None:
         self._model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype).eval()
+        if vocab_size is not None:
+            self._model.resize_token_embeddings(vocab_size, mean_resizing=False)
         if adapter is not None:
             from peft import PeftModel
 
@@ -33,6 +38,13 @@ class Oracle:
         """Float32 log-probabilities [tokens, vocab] of what follows each token."""
         logits: Tensor = self._model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
         return logits.float().log_softmax(-1)
+
+    @torch.inference_mode()
+    def hidden(self, tokens: list[int]) -> Tensor:
+        """Float32 final hidden states [tokens, hidden], after the last norm; those of virtual tokens left out."""
+        output = self._model(input_ids=torch.tensor([tokens]), use_cache=False, output_hidden_states=True)
+        states: Tensor = output.hidden_states[-1][0, -len(tokens) :]
+        return states.float()
 
     @torch.inference_mode()
     def spread(self, tokens: list[int]) -> list[Tensor]:
@@ -57,3 +69,23 @@ class Oracle:
             tokens.append(token)
             new = [token]
         return tokens[len(prompt) :], chosen
+
+
+class ComposedOracle(Oracle):
+    """The base with several adapters together, each with a weight: PEFT's `cat` combination."""
+
+    def __init__(self, base: Path, adapters: Sequence[tuple[Path, float]], dtype: torch.dtype = torch.float32) -> None:
+        from peft.tuners.lora import LoraLayer
+
+        super().__init__(base, adapters[0][0], dtype)
+        names = ["default"]
+        for number, (folder, _) in enumerate(adapters[1:]):
+            names.append(f"adapter_{number}")
+            self._model.load_adapter(folder, names[-1], autocast_adapter_dtype=False)
+        weights = [weight for _, weight in adapters]
+        self._model.add_weighted_adapter(names, weights, "all", combination_type="cat")
+        for module in self._model.modules():  # where the first one is rsLoRA, PEFT scales what is scaled once more
+            if isinstance(module, LoraLayer) and "all" in module.scaling:
+                module.scaling["all"] = 1.0
+        self._model.set_adapter("all")
+        self._model.eval()

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}\n{% endfor %}"
@@ -37,6 +38,7 @@ def make_base(
     seed: int = 0,
     shard_size: str = "1GB",
     chat: bool = True,
+    architecture: str = "Llama",
     **changes: Any,
 ) -> Path:
     """Base B: Llama kind, 4 layers, hidden 64, seeded random weights large enough for greedy answers to vary."""
@@ -45,12 +47,12 @@ def make_base(
         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
         "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": 0, "pad_token_id": 0,
     }  # fmt: skip
-    config = LlamaConfig(**(shape | changes))
+    config = getattr(transformers, f"{architecture}Config")(**(shape | changes))
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(config)
+    model = getattr(transformers, f"{architecture}ForCausalLM")(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.ndim == 2 or name.endswith("bias"):
+            if parameter.ndim == 2 or name.endswith(".bias"):
                 parameter.normal_(0.0, 0.12)
     model.to(dtype).save_pretrained(folder, max_shard_size=shard_size)
     tokenizer = byte_tokenizer()
@@ -74,7 +76,7 @@ def make_adapter(
     """Adapter A<seed>: a PEFT LoRA with random, non-zero A and B."""
     from peft import LoraConfig, get_peft_model
 
-    model = LlamaForCausalLM.from_pretrained(base)
+    model = AutoModelForCausalLM.from_pretrained(base)
     torch.manual_seed(seed)
     targets = list(targets) if isinstance(targets, tuple) else targets
     made = get_peft_model(
@@ -91,13 +93,15 @@ def make_adapter(
     return folder
 
 
-def save_peft(kind: str, config: dict[str, Any], base: Path, folder: Path, *, std: float = 0.05, seed: int = 1) -> Path:
+def save_peft(
+    kind: str, config: dict[str, Any], base: Path, folder: Path, *, std: float = 0.05, seed: int = 1, model: Any = None
+) -> Path:
     """A PEFT adapter of any kind, by the name of its config class; everything trained is moved by noise of `std`."""
     import peft
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # peft's own: of training, and of the hub where it looks for the base's name
-        model = AutoModelForCausalLM.from_pretrained(base)
+        model = model if model is not None else AutoModelForCausalLM.from_pretrained(base)
         torch.manual_seed(seed)
         made = peft.get_peft_model(model, getattr(peft, kind)(**({"task_type": "CAUSAL_LM"} | config)))
         with torch.no_grad():

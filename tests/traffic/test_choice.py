@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from graftwork.artifacts.bundle import BundleFile, Manifest
-from graftwork.errors import InvalidRequest, UnknownModel
+from graftwork.errors import InvalidRequest, Refused, UnknownModel
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
 from graftwork.registry.view import AdapterView
-from graftwork.traffic.choice import Asked, Decision, choose
+from graftwork.traffic.choice import Asked, Decision, choose, require_base
 
 BASE = "tiny-base"
 
@@ -44,7 +46,7 @@ def snapshot() -> Snapshot:
     return Snapshot(1, {(view.tenant, view.name): view for view in views if view is not None})
 
 
-def chosen(**asked: str | None) -> Decision:
+def chosen(**asked: Any) -> Decision:
     return choose(Asked(**asked), tenant="local", base=BASE, versions=snapshot())
 
 
@@ -136,3 +138,52 @@ def test_unknown_malformed_and_forbidden_look_alike(name: str) -> None:
 def test_the_base_is_not_an_adapter() -> None:
     with pytest.raises(UnknownModel):
         chosen(adapter_id=BASE)
+
+
+def test_several_adapters_are_a_composition_whose_name_and_digest_do_not_depend_on_their_order() -> None:
+    one = chosen(model="old", adapters=(("new:1.0.0", 0.7), ("old@champion", -0.5)))
+    two = chosen(adapters=(("old:1.1.0", -0.5), ("new:1.0.0", 0.7)))
+    assert one == two and one.version is None
+    assert (one.model, one.route, one.arm, one.reason) == (
+        "new:1.0.0*0.7+old:1.1.0*-0.5",
+        "new+old",
+        "composed",
+        "adapters:composed",
+    )
+    assert [found.label for found in one.versions] == ["new:1.0.0", "old:1.1.0"]
+    assert one.digest == one.composition.digest if one.composition else False
+
+
+def test_one_adapter_at_scale_one_is_that_adapter() -> None:
+    alone = chosen(adapter_id="new:1.0.0")
+    for named in [(("new:1.0.0", 1.0),), (("new:1.0.0", 0.5), ("old", 0.0), ("new:1.0.0", 0.5))]:
+        decision = chosen(adapters=named)
+        assert (decision.version, decision.model, decision.digest) == (alone.version, alone.model, alone.digest)
+        assert (decision.arm, decision.reason) == ("explicit", "adapters:explicit")
+
+
+@pytest.mark.parametrize("named", [(("new", 0.0),), (("new", 0.5), ("new:1.1.0", -0.5)), (("new", -0.0), ("old", 0.0))])
+def test_scales_that_come_to_nothing_are_the_base(named: tuple[tuple[str, float], ...]) -> None:
+    decision = chosen(model="old", adapters=named)
+    assert (decision.version, decision.digest, decision.model, decision.reason) == (None, None, BASE, "adapters:base")
+
+
+@pytest.mark.parametrize("asked", [{"adapter_id": "new"}, {"header": "new"}, {"adapter_id": ""}])
+def test_several_adapters_and_one_beside_them_are_refused(asked: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        chosen(adapters=(("new", 0.5),), **asked)
+    assert caught.value.field == "adapters"
+
+
+@pytest.mark.parametrize("name", ["nope", "", BASE, "../x", "other/new"])
+@pytest.mark.parametrize("scale", [0.5, 0.0])
+def test_an_unknown_one_of_several_is_unknown_even_at_scale_zero(name: str, scale: float) -> None:
+    with pytest.raises(UnknownModel):
+        chosen(adapters=(("new", 0.5), (name, scale)))
+
+
+def test_every_one_of_several_must_be_for_this_base() -> None:
+    decision = chosen(adapters=(("new:1.0.0", 0.5), ("old:1.0.0", 0.5)))
+    require_base(chosen(adapter_id="new:1.0.0"), base=BASE, base_digest="sha256:" + "1" * 64)
+    with pytest.raises(Refused, match=r"old:1\.0\.0 was pushed for"):
+        require_base(decision, base=BASE, base_digest="sha256:" + "1" * 64)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from graftwork.adapters.companions import NO_COMPANIONS, Companions, read_companions
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.kinds import kind_of
 from graftwork.adapters.outline import Outline
@@ -28,6 +29,8 @@ class Account:
     tensors: tuple[TensorEntry, ...]
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
+    #: What the folder carries beside its weights, and is used for this adapter's answers.
+    companions: Companions = NO_COMPANIONS
 
     @property
     def unused(self) -> tuple[TensorEntry, ...]:
@@ -44,6 +47,7 @@ class Account:
             "unused": [entry.name for entry in self.unused],
             "problems": list(self.problems),
             "warnings": list(self.warnings),
+            "companions": self.companions.to_json(),
         }
 
 
@@ -58,6 +62,8 @@ def account_folder(folder: Path, outline: Outline, *, max_rank: int) -> Account:
     used = [entry for entry in entries if entry.used]
     if not used and not problems:
         problems = ["No tensor of this adapter acts on the base."]
+    found = read_companions(folder, outline.tokenizer, outline.vocab_size)
+    problems = [*problems, *found.problems, *_unreachable(found.companions, used, outline)]
     return Account(
         ok=not problems,
         kind=kind.name,
@@ -66,8 +72,24 @@ def account_folder(folder: Path, outline: Outline, *, max_rank: int) -> Account:
         bytes=sum(entry.bytes for entry in used),
         tensors=tuple(entries),
         problems=tuple(problems),
-        warnings=tuple(warnings),
+        warnings=(*opened.warnings, *warnings, *found.warnings),
+        companions=found.companions,
     )
+
+
+def _unreachable(companions: Companions, used: list[TensorEntry], outline: Outline) -> list[str]:
+    """Added tokens that have no row in the embedding that the adapter is served with."""
+    embed = outline.embed.path if outline.embed else None
+    rows = max((entry.tokens or 0 for entry in used if entry.module == embed), default=0)
+    size = max(rows, outline.vocab_size)
+    beyond = [token for token in companions.added_tokens if token.id >= size]
+    if not beyond:
+        return []
+    last = max(beyond)
+    return [
+        f"Token {last.id} ({last.content[:80]!r}) is added, but the embedding has {size} rows: save the adapter with "
+        "its resized embed_tokens and lm_head (modules_to_save)."
+    ]
 
 
 def _refused(outline: Outline, problems: list[str]) -> Account:

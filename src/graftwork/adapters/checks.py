@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graftwork.adapters.folder import StoredTensor
 from graftwork.adapters.outline import Outline
+from graftwork.adapters.stored_tensor import StoredTensor
 from graftwork.adapters.tensor_entry import TensorEntry
 
 _SHOWN = 5
+#: bfloat16's; float32 ends a little later, at 3.403e38.
+LARGEST = np.float32(3.3895314e38)
 
 
 def entry(tensor: StoredTensor, *, used: bool, reason: str, **facts: Any) -> TensorEntry:
@@ -24,19 +26,17 @@ def entry(tensor: StoredTensor, *, used: bool, reason: str, **facts: Any) -> Ten
 def shape_problem(tensor: StoredTensor, shape: Sequence[int], what: str) -> str | None:
     """Why a tensor has not the dtype and shape that it must have; `what` says who needs that shape."""
     if not tensor.is_float:
-        return f"{tensor.name}: dtype {tensor.dtype} is not a floating-point weight."
+        return f"{tensor.name}: dtype {tensor.dtype} is not served; save it as float32, float16 or bfloat16."
     if tuple(tensor.shape) != tuple(shape):
         return f"{tensor.name}: shape {list(tensor.shape)}, but {what} needs {list(shape)}."
     return None
 
 
 def value_problem(tensor: StoredTensor) -> str | None:
-    """Why the values of a tensor cannot be served: NaN, infinite, or beyond float32 (and so beyond bfloat16)."""
+    """Why the values of a tensor cannot be served in either dtype: NaN, infinite, or beyond float32 or bfloat16."""
     values = tensor.float32()
-    if np.isfinite(values).all():
-        return None
-    bad = int(values.size - np.isfinite(values).sum())
-    return f"{tensor.name}: {bad} of {values.size} values are NaN, infinite or beyond float32."
+    bad = values.size - int(np.count_nonzero(np.abs(values) <= LARGEST))  # NaN is not
+    return f"{tensor.name}: {bad} of {values.size} values are NaN, infinite or too large to serve." if bad else None
 
 
 def unmatched_problems(names: Sequence[str]) -> list[str]:
@@ -47,11 +47,11 @@ def unmatched_problems(names: Sequence[str]) -> list[str]:
     return [f"{len(names)} tensors are not used by this base: {'; '.join(names[:_SHOWN])}{more}."]
 
 
-def base_warnings(config: Mapping[str, Any], outline: Outline) -> list[str]:
+def base_warnings(config: Mapping[str, Any], outline: Outline, *, field: str = "base_model_name_or_path") -> list[str]:
     """What to say when the config names another base, or none: the shapes decide; nothing is fetched by that name."""
-    claimed = config.get("base_model_name_or_path")
+    claimed = config.get(field)
     if not isinstance(claimed, str) or not claimed:
-        return ["base_model_name_or_path is empty; the shapes fit this base."]
+        return [f"{field} is empty; the shapes fit this base."]
     if claimed.lower().split("/")[-1] not in {outline.base, outline.source.lower().split("/")[-1]}:
-        return [f"base_model_name_or_path is {claimed!r}, served on {outline.base!r}; the shapes fit."]
+        return [f"{field} is {claimed!r}, served on {outline.base!r}; the shapes fit."]
     return []

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: PEFT's `peft_type`, or the word for another library's format, to the import path of the kind's class.
 ADAPTER_KINDS = {
+    "BOTTLENECK": "graftwork.adapters.bottleneck.kind:Bottleneck",
     "LORA": "graftwork.adapters.lora.kind:Lora",
     "IA3": "graftwork.adapters.ia3.kind:Ia3",
     "ADALORA": "graftwork.adapters.adalora.kind:Adalora",
@@ -91,6 +92,8 @@ def kind_of(config: Mapping[str, Any]) -> AdapterKind:
         Refused: when it is missing or not supported; the message lists what is.
     """
     peft_type = config.get("peft_type")
+    if peft_type is None and isinstance(config.get("config"), Mapping) and "model_type" in config:
+        peft_type = "BOTTLENECK"  # the `adapters` library's format; of its methods, this kind refuses the others
     known = ", ".join(sorted(ADAPTER_KINDS))
     if not isinstance(peft_type, str):
         raise Refused(f"adapter_config.json: peft_type is {str(peft_type)[:80]!r}; it must name one of {known}.")

@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-FORMAT = 2
+from graftwork.adapters.tokenizer_outline import TokenizerOutline
+
+FORMAT = 3
 FILE_NAME = "outline.json"
 
 
@@ -75,6 +77,8 @@ class Outline:
     head: LinearSite | None = None
     #: Decoder layers in order; empty where they are not built so that an adapter can act on whole blocks.
     blocks: tuple[BlockSite, ...] = ()
+    #: What an adapter's own tokenizer must agree with; None where the base has none.
+    tokenizer: TokenizerOutline | None = None
     format: int = FORMAT
 
     @cached_property
@@ -104,6 +108,9 @@ class Outline:
         data["blocks"] = tuple(BlockSite(**block) for block in data["blocks"])
         data["embed"] = EmbedSite(**data["embed"]) if data["embed"] else None
         data["head"] = LinearSite(**data["head"]) if data["head"] else None
+        if data["tokenizer"]:
+            told = data["tokenizer"]
+            data["tokenizer"] = TokenizerOutline(tuple(told["tokens"]), told["merges"], tuple(told["pipelines"]))
         data["modules"] = tuple(data["modules"])
         data["ties"] = tuple(tuple(group) for group in data["ties"])
         return cls(**data)

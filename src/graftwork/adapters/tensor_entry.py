@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """What becomes of one stored tensor; `norm`, on a `lora_B` line, is that of the module's delta (Frobenius)."""
+    """What becomes of one stored tensor.
+
+    `norm`, on one line of each module, is that of what the module changes (Frobenius); `tokens` is the number of rows
+    of vocabulary that a replaced embedding or head gives.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -20,3 +24,4 @@ class TensorEntry:
     rank: int | None = None
     scale: float | None = None
     norm: float | None = None
+    tokens: int | None = None

@@ -79,5 +79,6 @@ def _print_summary(account: dict[str, Any]) -> None:
             "rank": account["rank"] or None,
             "size": size(account["bytes"]) if account["bytes"] else None,
             "unused": len(account["unused"]),
+            "companions": ", ".join(account["companions"]["files"]) or None,
         }
     )

@@ -18,6 +18,7 @@ from graftwork.adapters.kinds import BaseWeights, kind_of
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import ServingForm
 from graftwork.engine.adapter_cache import AdapterCache
+from graftwork.engine.compose import Scaled, compose
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import GraftworkError, Refused, Unavailable
 
@@ -91,10 +92,7 @@ class AdapterLoader:
     def _run(self, handle: AdapterHandle, flight: _Flight) -> None:
         error: GraftworkError | None = None
         try:
-            self._go_on(flight, handle)
-            folder = self._source.folder(handle.tenant, handle.digest)
-            self._go_on(flight, handle)
-            form = self._convert(folder, handle)
+            form = self._composed(flight, handle) if handle.parts else self._read(flight, handle, self._dtype)[1]
             self._cache.insert(handle.digest, form, flight.deadline, lambda: not flight.called_off)
         except GraftworkError as known:
             error = known
@@ -110,7 +108,18 @@ class AdapterLoader:
         if time.monotonic() >= flight.deadline:
             raise Unavailable(f"The adapter {handle.label} was not loaded within {self._timeout_s:g} s; try again.")
 
-    def _convert(self, folder: Path, handle: AdapterHandle) -> ServingForm:
+    def _composed(self, flight: _Flight, handle: AdapterHandle) -> ServingForm:
+        parts = [Scaled(part.label, *self._read(flight, part, torch.float32), scale) for part, scale in handle.parts]
+        return compose(parts, self._outline, self._dtype, self._max_rank)
+
+    def _read(self, flight: _Flight, handle: AdapterHandle, dtype: torch.dtype) -> tuple[str, ServingForm]:
+        """The kind of one version, and its form."""
+        self._go_on(flight, handle)
+        folder = self._source.folder(handle.tenant, handle.digest)
+        self._go_on(flight, handle)
+        return self._convert(folder, handle, dtype)
+
+    def _convert(self, folder: Path, handle: AdapterHandle, dtype: torch.dtype) -> tuple[str, ServingForm]:
         account = account_folder(folder, self._outline, max_rank=self._max_rank)
         if not account.ok:
             raise Refused(
@@ -118,4 +127,5 @@ class AdapterLoader:
                 problems=account.problems,
             )
         opened = AdapterFolder.open(folder)
-        return kind_of(opened.config).serving_form(opened, self._outline, self._dtype, self._base)
+        kind = kind_of(opened.config)
+        return kind.name, kind.serving_form(opened, self._outline, dtype, self._base)

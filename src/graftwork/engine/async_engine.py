@@ -7,19 +7,28 @@ import secrets
 import threading
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
+from graftwork.adapters.companions import NO_COMPANIONS, Companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
+from graftwork.engine.adapter_texts import AdapterTexts
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.loop import EngineLoop, Output
-from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest
+from graftwork.engine.pooler import Pooler
+from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.engine.runner import Runner
+from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.stop import StopMatcher
+from graftwork.engine.stream import Item, Stream
+from graftwork.engine.template_process import TemplateLimits, TemplateProcess
+from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
 from graftwork.engine.waiting_room import WaitingRoom
 from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
@@ -39,6 +48,8 @@ class EngineConfig:
     max_rank: int
     max_waiting: int
     load_timeout_s: float
+    use_companions: bool
+    template_limits: TemplateLimits
 
 
 @dataclass(frozen=True)
@@ -59,12 +70,6 @@ class EngineStats:
     preemptions: int
     adapter_kernel_launches: int
     max_distinct_adapters_in_step: int
-
-
-@dataclass
-class _Stream:
-    loop: asyncio.AbstractEventLoop
-    queue: asyncio.Queue[Delta | GraftworkError]
 
 
 class AsyncEngine:
@@ -91,12 +96,14 @@ class AsyncEngine:
         self._loader = AdapterLoader(
             source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded
         )
+        self._texts = AdapterTexts(source, outline, text, config.load_timeout_s)
+        self._templates = Templates(config.template_limits)
         self._scheduler = Scheduler(self._kv, config.max_num_seqs, config.max_num_batched_tokens)
         runner = Runner(model, kernels, self._kv, self._cache.slots)
         self._room = WaitingRoom(self._cache, self._loader, config.load_timeout_s, time.monotonic)
         self.max_context = min(config.max_context, self._kv.max_tokens)
-        self._loop = EngineLoop(runner, self._scheduler, self._room, text, self.max_context, self._deliver)
-        self._streams: dict[str, _Stream] = {}
+        self._loop = EngineLoop(runner, self._scheduler, self._room, self.max_context, self._deliver)
+        self._streams: dict[str, Stream] = {}
         self._loads: dict[str, list[asyncio.Future[None]]] = {}
         self._loads_lock = threading.Lock()
         self._started = False
@@ -118,6 +125,8 @@ class AsyncEngine:
             self._started = False
             await asyncio.to_thread(self._loop.stop)
             await asyncio.to_thread(self._loader.close)
+            await asyncio.to_thread(self._texts.close)
+            await asyncio.to_thread(self._templates.close)
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Delta]:
         """Continue a prompt, one delta per step; the last one has a finish reason.
@@ -129,27 +138,41 @@ class AsyncEngine:
         Raises, at any time:
             GenerationFailed: this row, and only this row, went wrong.
         """
+        async with self._row(request.id, partial(self._worded, request)) as stream:
+            while not stream.ended:
+                item = await stream.next()
+                assert isinstance(item, Delta), "a generating row gives deltas"
+                yield item
+
+    async def pool(self, request: PoolingRequest) -> Pooled:
+        """What a prompt becomes; computed in the same steps as everything else. Cancelling it frees the row.
+
+        Raises:
+            InvalidRequest: as `generate`, or the adapter has no head to classify with.
+            Unavailable, Refused, Damaged, GenerationFailed: as `generate`.
+        """
+        async with self._row(request.id, partial(self._pooling, request)) as stream:
+            item = await stream.next()
+            assert isinstance(item, Pooled), "a pooling row gives one result"
+            return item
+
+    @asynccontextmanager
+    async def _row(self, key: str, make: Callable[[], Awaitable[Sequence]]) -> AsyncGenerator[Stream]:
+        """A row in the loop, from submission until the block is left; what it gives arrives in its stream."""
         if not self.ready:
             raise Unavailable("The engine is not running: it is starting, stopping or broken; see /ready.")
         if len(self._streams) - self._loop.num_running >= self._config.max_waiting:
             raise Unavailable(f"{self._config.max_waiting} requests are waiting already; try again later.")
-        if request.id in self._streams:
-            raise InvalidRequest(f"A request with the id {request.id!r} is running already.", field="id")
-        stream = self._streams[request.id] = _Stream(asyncio.get_running_loop(), asyncio.Queue())
-        done = False
+        if key in self._streams:
+            raise InvalidRequest(f"A request with the id {key!r} is running already.", field="id")
+        stream = self._streams[key] = Stream()
         try:
-            self._loop.submit(await asyncio.to_thread(self._sequence, request))
-            while not done:
-                item = await stream.queue.get()
-                if isinstance(item, GraftworkError):
-                    done = True
-                    raise item
-                done = item.finish_reason is not None
-                yield item
+            self._loop.submit(await make())
+            yield stream
         finally:
-            del self._streams[request.id]
-            if not done:
-                self._loop.abort(request.id)
+            del self._streams[key]
+            if not stream.ended:
+                self._loop.abort(key)
 
     async def load(self, handle: AdapterHandle) -> None:
         """Make a version resident and keep it so until the engine stops.
@@ -167,6 +190,16 @@ class AsyncEngine:
             await asyncio.wait_for(future, self._config.load_timeout_s)
         except TimeoutError as error:
             raise Unavailable(f"The adapter {handle.label} was not loaded in time.") from error
+
+    async def companions(self, handle: AdapterHandle) -> Companions:
+        """What a version carries beside its weights, if that is used at all; its defaults are for the caller to apply.
+
+        Raises:
+            Refused, NotFound, Damaged, Unavailable: as `generate`.
+        """
+        if handle.parts or not self._config.use_companions:
+            return NO_COMPANIONS
+        return (await self._texts.of(handle)).companions
 
     @property
     def loaded_digest(self) -> str:
@@ -202,31 +235,75 @@ class AsyncEngine:
         self._room.check()
         self._cache.check()
 
-    def _sequence(self, request: GenerationRequest) -> Sequence:
-        tokens, params = list(self._text.encode(request.prompt, max_tokens=self.max_context)), request.params
+    async def _text_of(self, adapter: AdapterHandle | None) -> Text:
+        """The words of an adapter that brings its own, else the base's; so for several adapters together."""
+        if adapter is None or adapter.parts or not self._config.use_companions:
+            return self._text
+        return (await self._texts.of(adapter)).text
+
+    async def _worded(self, request: GenerationRequest) -> Sequence:
+        """The row of a request, encoded in a worker thread, or in that of its adapter's own chat template."""
+        text = await self._text_of(request.adapter) if request.companions else self._text
+        if text.template is None or not isinstance(request.prompt, ChatPrompt):
+            return await asyncio.to_thread(self._sequence, request, text)
+        rendered = self._templates.submit(text.template, lambda process: self._sequence(request, text, process))
+        return await asyncio.wrap_future(rendered)
+
+    def _sequence(self, request: GenerationRequest, text: Text, process: TemplateProcess | None = None) -> Sequence:
+        params = request.params
+        tokens = list(text.encode(request.prompt, max_tokens=self.max_context, process=process))
+        _check_bias(params, text.vocab_size)
         return Sequence(
             id=request.id,
             tokens=tokens,
             num_prompt=len(tokens),
             params=params,
             seed=params.seed if params.seed is not None else secrets.randbits(63),
-            max_tokens=self._room_for(len(tokens), request),
-            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else self._text.stop_ids),
+            max_tokens=self._room_for(len(tokens), request, text),
+            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else text.stop_ids),
             adapter=request.adapter,
-            detokenizer=self._text.detokenizer(),
+            detokenizer=text.detokenizer(after=tokens if params.echo else ()),
             stop=StopMatcher(params.stop),
+            text=text,
+            echo=text.echo(request.prompt, tokens) if params.echo else "",
         )
 
-    def _room_for(self, prompt: int, request: GenerationRequest) -> int:
+    async def _pooling(self, request: PoolingRequest) -> Sequence:
+        """The row of a request to pool, encoded in a worker thread."""
+        return await asyncio.to_thread(self._pooled_row, request, await self._text_of(request.adapter))
+
+    def _pooled_row(self, request: PoolingRequest, text: Text) -> Sequence:
+        tokens = list(text.encode(request.prompt, max_tokens=self.max_context))
+        if len(tokens) > self.max_context:
+            raise InvalidRequest(
+                f"The prompt has {len(tokens)} tokens; the context holds {self.max_context}. Shorten or split it.",
+                field="prompt",
+            )
+        return Sequence(
+            id=request.id,
+            tokens=tokens,
+            num_prompt=len(tokens),
+            params=SamplingParams(),
+            seed=0,
+            max_tokens=0,
+            stop_ids=frozenset(),
+            adapter=request.adapter,
+            detokenizer=text.detokenizer(),
+            stop=StopMatcher(()),
+            text=text,
+            pooler=Pooler(request.pooling),
+        )
+
+    def _room_for(self, prompt: int, request: GenerationRequest, text: Text) -> int:
         params = request.params
-        if prompt >= self.max_context:
+        if prompt > self.max_context or (prompt == self.max_context and params.max_tokens != 0):
             raise InvalidRequest(
                 f"The prompt has {prompt} tokens; at most {self.max_context - 1} fit the context of "
                 f"{self.max_context} and leave room for an answer.",
                 field="messages" if isinstance(request.prompt, ChatPrompt) else "prompt",
             )
         if params.max_tokens is None:
-            return self.max_context - prompt
+            return min(self.max_context - prompt, text.max_new_tokens or self.max_context)
         if prompt + params.max_tokens > self.max_context:
             raise InvalidRequest(
                 f"max_tokens is {params.max_tokens} and the prompt has {prompt} tokens, together more than the "
@@ -239,7 +316,7 @@ class AsyncEngine:
 
     def _deliver(self, outputs: list[Output]) -> None:
         """One message per step to each event loop that has requests in it."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Stream, Delta | GraftworkError]]] = defaultdict(list)
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Stream, Item | GraftworkError]]] = defaultdict(list)
         for key, item in outputs:
             if (stream := self._streams.get(key)) is not None:
                 by_loop[stream.loop].append((stream, item))
@@ -257,7 +334,15 @@ class AsyncEngine:
         self._loop.loaded(digest, error)
 
 
-def _put_all(items: list[tuple[_Stream, Delta | GraftworkError]]) -> None:
+def _check_bias(params: SamplingParams, vocab_size: int) -> None:
+    if unknown := [token_id for token_id, _ in params.logit_bias if token_id >= vocab_size]:
+        raise InvalidRequest(
+            f"logit_bias names {unknown[0]}, which is no token id here: they are 0 to {vocab_size - 1}.",
+            field="logit_bias",
+        )
+
+
+def _put_all(items: list[tuple[Stream, Item | GraftworkError]]) -> None:
     for stream, item in items:
         stream.queue.put_nowait(item)
 

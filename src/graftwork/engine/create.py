@@ -6,6 +6,7 @@ import torch
 
 from graftwork.engine.adapter_loader import AdapterSource
 from graftwork.engine.async_engine import AsyncEngine, EngineConfig
+from graftwork.engine.template_process import TemplateLimits
 from graftwork.engine.text import Text
 from graftwork.kernels.select import kernels_for
 from graftwork.models.base import PreparedBase
@@ -51,4 +52,6 @@ def _config(settings: Settings, context: int) -> EngineConfig:
         max_rank=settings.max_rank,
         max_waiting=settings.max_waiting,
         load_timeout_s=settings.load_timeout_s,
+        use_companions=settings.adapter_companions,
+        template_limits=TemplateLimits(settings.template_timeout_s, settings.template_memory_bytes),
     )

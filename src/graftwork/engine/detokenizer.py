@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tokenizers import Tokenizer
@@ -72,9 +73,9 @@ class TokenTable:
             return _byte_fallback(token)
         return self.tokenizer.decode([token_id]).encode()
 
-    def detokenizer(self) -> Detokenizer:
-        """A fresh one, for one answer."""
-        return ByteDetokenizer(self) if self.exact else WindowDetokenizer(self)
+    def detokenizer(self, after: Sequence[int] = ()) -> Detokenizer:
+        """A fresh one, for one answer; `after` are the tokens that are shown before it."""
+        return ByteDetokenizer(self, after) if self.exact else WindowDetokenizer(self, after)
 
 
 class ByteDetokenizer:
@@ -84,10 +85,10 @@ class ByteDetokenizer:
     not valid UTF-8 as a whole, valid characters stay, where the tokenizer replaces every byte of the run.
     """
 
-    def __init__(self, table: TokenTable) -> None:
+    def __init__(self, table: TokenTable, after: Sequence[int] = ()) -> None:
         self._table = table
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._to_strip = table.stripped
+        self._to_strip = 0 if after else table.stripped
 
     def push(self, token_id: int) -> str:
         if self._table.skips(token_id):
@@ -107,10 +108,10 @@ class ByteDetokenizer:
 class WindowDetokenizer:
     """Decodes the newest tokens behind those of the last piece, whose text is cut off: for other decoders."""
 
-    def __init__(self, table: TokenTable) -> None:
+    def __init__(self, table: TokenTable, after: Sequence[int] = ()) -> None:
         self._table = table
-        self._ids: list[int] = []  # |<- shown already ->|<- held ->|
-        self._num_shown = 0
+        self._ids = [one for one in after if not table.skips(one)][-_LONGEST_HOLD:]  # |<- shown already ->|<- held ->|
+        self._num_shown = len(self._ids)
 
     def push(self, token_id: int) -> str:
         if self._table.skips(token_id):

@@ -9,20 +9,22 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from graftwork.engine.answer import advance
-from graftwork.engine.request import Delta
+from torch import Tensor
+
+from graftwork.engine.answer import advance, pooled_result
+from graftwork.engine.prompt_rating import Ratings, rate_prompts
+from graftwork.engine.request import Delta, Pooled
 from graftwork.engine.runner import Runner
-from graftwork.engine.sampler import RowFailure, Sampler, SamplingRow
+from graftwork.engine.sampler import RowFailure, Sampled, Sampler, SamplingRow
 from graftwork.engine.scheduler import Chunk, Scheduler
 from graftwork.engine.sequence import Sequence
-from graftwork.engine.text import Text
 from graftwork.engine.waiting_room import WaitingRoom
 from graftwork.errors import GenerationFailed, GraftworkError, InvalidRequest, Unavailable
 
 log = logging.getLogger(__name__)
 
-#: What a step has for one request: a piece of its answer, or the error that ends it.
-Output = tuple[str, Delta | GraftworkError]
+#: What a step has for one request: a piece of its answer, what its prompt became, or the error that ends it.
+Output = tuple[str, Delta | Pooled | GraftworkError]
 #: Takes all outputs of one step at once; called in the loop thread.
 Deliver = Callable[[list[Output]], None]
 
@@ -58,9 +60,9 @@ class EngineLoop:
     """Owns the scheduler and every sequence; others talk to it through its inbox only."""
 
     def __init__(
-        self, runner: Runner, scheduler: Scheduler, room: WaitingRoom, text: Text, max_context: int, deliver: Deliver
+        self, runner: Runner, scheduler: Scheduler, room: WaitingRoom, max_context: int, deliver: Deliver
     ) -> None:
-        self._runner, self._scheduler, self._room, self._text = runner, scheduler, room, text
+        self._runner, self._scheduler, self._room = runner, scheduler, room
         self._max_context = max_context
         self._sampler = Sampler()
         self._deliver = deliver
@@ -183,10 +185,13 @@ class EngineLoop:
                 self._scheduler.add(sequence)
 
     def _step(self, chunks: list[Chunk]) -> None:
-        sampling = [chunk.sequence for chunk in chunks if chunk.samples]
+        completed = [chunk.sequence for chunk in chunks if chunk.completes and chunk.sequence.pooler is None]
+        rows = [_sampling_row(chunk.sequence) for chunk in chunks if chunk.samples]
         try:
-            logits = self._runner.run(chunks)
-            results = self._sampler.sample(logits, [_sampling_row(sequence) for sequence in sampling])
+            forward = self._runner.run(chunks)
+            logits, ratings = rate_prompts(chunks, forward.logits)
+            results = iter(self._sampler.sample(logits, rows))
+            self._pool(chunks, forward.hidden)
         except Exception as error:  # the step's rows fail; the loop must go on for everyone else
             log.exception("A step failed; its %d rows end with an error.", len(chunks))
             reason = GenerationFailed(f"The step of this request failed: {type(error).__name__}: {error}")
@@ -195,15 +200,18 @@ class EngineLoop:
         self._count(chunks)
         for chunk in chunks:
             chunk.sequence.num_computed += chunk.count
-        outputs: list[Output] = []
-        for sequence, result in zip(sampling, results, strict=True):
+        outcomes: dict[str, tuple[Sequence, Sampled | RowFailure | None]]
+        outcomes = {one.id: (one, next(results) if one.max_tokens else None) for one in completed}
+        outcomes |= _take(ratings, chunks)
+        outputs = self._finish_pooled(chunks)
+        for sequence, result in outcomes.values():
             if isinstance(result, RowFailure):
                 self.counters.failed_rows += 1
                 outputs.append((sequence.id, GenerationFailed(result.reason)))
                 self._drop(sequence)
                 continue
             try:
-                delta = advance(sequence, result, self._text)
+                delta = advance(sequence, result)
             except Exception as error:  # one row's text must not end everyone's
                 log.exception("An answer could not be put into words; its row ends with an error.")
                 outputs.append((sequence.id, GenerationFailed(f"{type(error).__name__}: {error}")))
@@ -213,6 +221,31 @@ class EngineLoop:
             if delta.finish_reason is not None:
                 self._drop(sequence)
         self._send(outputs)
+
+    def _pool(self, chunks: list[Chunk], hidden: Tensor | None) -> None:
+        """Hand each pooling row its share of the step's hidden states [pooled, hidden]."""
+        if hidden is None:
+            return
+        begin = 0
+        for chunk in chunks:
+            row, pooled = chunk.sequence, chunk.pooled
+            if row.pooler is None:
+                continue
+            states, begin = hidden[begin : begin + len(pooled)], begin + len(pooled)
+            if row.pooler.pooling == "classes" and pooled:
+                states = self._runner.classes(row.slot, states, pooled.start)
+            row.pooler.take(row.num_computed, states)
+
+    def _finish_pooled(self, chunks: list[Chunk]) -> list[Output]:
+        """The results of pooling rows whose prompt is computed now; they leave."""
+        outputs: list[Output] = []
+        for sequence in (chunk.sequence for chunk in chunks):
+            if sequence.pooler is not None and not sequence.num_pending:
+                labels = self._runner.traits(sequence.slot).labels or ()
+                outputs.append((sequence.id, pooled_result(sequence, labels)))
+                self.counters.failed_rows += isinstance(outputs[-1][1], GraftworkError)
+                self._drop(sequence)
+        return outputs
 
     def _count(self, chunks: list[Chunk]) -> None:
         counters = self.counters
@@ -242,6 +275,20 @@ class EngineLoop:
             self._deliver(outputs)
 
 
+def _take(ratings: Ratings, chunks: list[Chunk]) -> dict[str, tuple[Sequence, RowFailure]]:
+    """Give every row its ratings; those whose prompt could not be rated, by id."""
+    failed: dict[str, tuple[Sequence, RowFailure]] = {}
+    if ratings:
+        for chunk in chunks:
+            rated = ratings.get(chunk.sequence.id, [])
+            if isinstance(rated, RowFailure):
+                failed[chunk.sequence.id] = (chunk.sequence, rated)
+            else:
+                chunk.sequence.rated += rated
+    return failed
+
+
 def _sampling_row(sequence: Sequence) -> SamplingRow:
     seen = sequence.prompt if sequence.params.penalised else ()  # only penalties read it
-    return SamplingRow(sequence.params, sequence.seed, seen, sequence.output)
+    barred = sequence.stop_ids if sequence.num_generated < sequence.params.min_tokens else ()
+    return SamplingRow(sequence.params, sequence.seed, seen, sequence.output, barred)

@@ -9,6 +9,9 @@ from typing import Any, Literal
 from graftwork.engine.sampling_params import SamplingParams
 
 FinishReason = Literal["stop", "length"]
+#: What a row that generates nothing gives: the mean of its prompt's final hidden states, the last one, or the class
+#: logits that its adapter's head gives to the last one.
+Pooling = Literal["mean", "last", "classes"]
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,15 @@ Prompt = ChatPrompt | str | tuple[int, ...]
 
 @dataclass(frozen=True)
 class AdapterHandle:
-    """One adapter version: every cache keys it by `digest`; `label` (`name:1.4.0`) is for people."""
+    """One adapter version: every cache keys it by `digest`; `label` (`name:1.4.0`) is for people.
+
+    With `parts` it is a composition of these versions, each with its scale, under a digest of its own.
+    """
 
     digest: str
     tenant: str
     label: str
+    parts: tuple[tuple[AdapterHandle, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,27 @@ class GenerationRequest:
     prompt: Prompt
     params: SamplingParams
     adapter: AdapterHandle | None = None
+    #: Whether the adapter's own chat template, tokens and stop tokens are used, where it carries some.
+    companions: bool = True
+
+
+@dataclass(frozen=True)
+class PoolingRequest:
+    """One prompt to read and not to continue; `adapter` None means the base itself."""
+
+    id: str
+    prompt: Prompt
+    pooling: Pooling
+    adapter: AdapterHandle | None = None
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What a prompt became: [hidden_size] numbers, or one logit for each of `labels`; float32, not normalised."""
+
+    values: tuple[float, ...]
+    prompt_tokens: int
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,18 +79,27 @@ class TopLogprob:
 
 @dataclass(frozen=True)
 class TokenLogprob:
-    """Log-probability of one generated token under the raw logits, and of the likeliest alternatives."""
+    """Log-probability of one token under the raw logits, and of the likeliest alternatives.
+
+    `bytes` is its share of the text. Of a prompt's first token `logprob` is None: nothing comes before it. `rank`, from
+    1, is given for a prompt's tokens only.
+    """
 
     token_id: int
     token: str
     bytes: tuple[int, ...]
-    logprob: float
+    logprob: float | None
     top: tuple[TopLogprob, ...] = ()
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
 class Delta:
-    """What one step added to one answer; `text` is empty while a token is not printable yet."""
+    """What one step added to one answer; `text` is empty while a token is not printable yet.
+
+    With `echo` the first delta's `text` and `logprobs` begin with the prompt's. `prompt_logprobs` is in the first delta
+    only, where asked for.
+    """
 
     text: str
     token_ids: tuple[int, ...]
@@ -70,3 +107,4 @@ class Delta:
     finish_reason: FinishReason | None
     prompt_tokens: int
     completion_tokens: int
+    prompt_logprobs: tuple[TokenLogprob, ...] | None = None

@@ -9,16 +9,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graftwork.adapters.serving_form import Traits
+from graftwork.adapters.serving_form import Site, Traits
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.scheduler import Chunk
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.select import Kernels
 from graftwork.models.adapter_plan import AdapterPlan, AdapterRow
 from graftwork.models.adapter_slots import AdapterSlots
-from graftwork.models.forward_batch import ForwardBatch
+from graftwork.models.forward_batch import ForwardBatch, ForwardResult
 from graftwork.models.transformers_model import TransformersModel
 
+SCORE = Site("score")
 _NO_TRAITS = Traits()
 
 
@@ -35,8 +36,8 @@ class Runner:
         """What the adapter in a slot asks of its rows."""
         return _NO_TRAITS if slot is None else self._slots.traits[slot]
 
-    def run(self, chunks: Rows[Chunk]) -> Tensor:
-        """Compute every chunk and return logits [sampling chunks, vocab], in the chunks' order."""
+    def run(self, chunks: Rows[Chunk]) -> ForwardResult:
+        """Compute every chunk: the logits of its `logits` and its `pooled` hidden states, in the chunks' order."""
         counts = np.asarray([chunk.count for chunk in chunks], np.int32)
         starts = np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])
         rows = AttentionRows(
@@ -44,29 +45,60 @@ class Runner:
             context_len=np.asarray([chunk.sequence.num_computed + chunk.count for chunk in chunks], np.int32),
             page_table=_page_table(chunks),
         )
-        samples = np.asarray([chunk.samples for chunk in chunks], bool)
+        wanted = [chunk.logits for chunk in chunks]  # positions in each row
+        first_at = starts[:-1] - np.asarray([chunk.sequence.num_computed for chunk in chunks])  # of position 0
+        logits_at = [at + first for first, places in zip(first_at.tolist(), wanted, strict=True) for at in places]
         batch = ForwardBatch(
             token_ids=torch.tensor([token for chunk in chunks for token in _new_tokens(chunk)]),
             positions=torch.from_numpy(rows.positions),
             rows=rows,
             keys=self._kv.keys,
             values=self._kv.values,
-            logits_at=torch.from_numpy(starts[1:][samples].astype(np.int64) - 1),
-            plan=self._plan(chunks, starts),
+            logits_at=torch.tensor(logits_at, dtype=torch.int64),
+            plan=self._plan(chunks, starts, wanted),
+            hidden_at=_pooled(chunks, starts),
         )
-        return self.model.forward(batch).logits
+        return self.model.forward(batch)
 
-    def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32]) -> AdapterPlan | None:
-        rows, sampled = [], 0
-        for index, chunk in enumerate(chunks):
+    def classes(self, slot: int | None, hidden: Tensor, first: int) -> Tensor:
+        """Class logits [tokens, labels] by the head of the adapter in `slot`, of states from position `first`."""
+        parts = self._slots.parts[slot].get(SCORE, ()) if slot is not None else ()
+        assert parts, "a row for classes has an adapter with labels, and these come with a head"
+        logits = hidden.new_zeros((hidden.shape[0], max(part.width for part in parts)))
+        for part in parts:
+            self._kernels.launches += 1
+            part.act(hidden, logits, first)
+        return logits
+
+    def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32], wanted: Rows[range]) -> AdapterPlan | None:
+        rows, before = [], 0  # rows of logits that belong to earlier chunks
+        for index, (chunk, logits) in enumerate(zip(chunks, wanted, strict=True)):
             row = chunk.sequence
             if row.slot is not None and row.acts_from is not None:
                 first = max(row.num_computed, row.acts_from)
                 start, stop = int(starts[index]) + first - row.num_computed, int(starts[index + 1])
                 if start < stop:
-                    rows.append(AdapterRow(start, stop, row.slot, first, (sampled, sampled + chunk.samples)))
-            sampled += chunk.samples
+                    acting = logits[max(0, first - logits.start) :]
+                    stop_at = before + len(logits)
+                    rows.append(
+                        AdapterRow(start, stop, row.slot, first, (stop_at - len(acting), stop_at), acting.start)
+                    )
+            before += len(logits)
         return AdapterPlan(rows, self._slots, self._kernels, self.model.outline.vocab_size) if rows else None
+
+
+def _pooled(chunks: Rows[Chunk], starts: npt.NDArray[np.int32]) -> Tensor | None:
+    """Where in the batch the wanted hidden states are: [pooled] int64; None when no row wants any."""
+    if not any(chunk.sequence.pooler for chunk in chunks):
+        return None
+    return torch.tensor(
+        [
+            int(start) - chunk.sequence.num_computed + position
+            for start, chunk in zip(starts, chunks, strict=False)
+            for position in chunk.pooled
+        ],
+        dtype=torch.int64,
+    )
 
 
 def _new_tokens(chunk: Chunk) -> list[int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +22,20 @@ class SamplingRow:
 
     `seed` is the request's own, or a random one drawn when the request was made; with the number of output
     tokens it fixes the draw, so a row that is preempted and recomputed goes on as it would have.
-    `prompt_token_ids` is read only for `repetition_penalty`.
+    `prompt_token_ids` is read only for `repetition_penalty`. Tokens in `barred` cannot be chosen this time.
     """
 
     params: SamplingParams
     seed: int
     prompt_token_ids: Sequence[int]
     output_token_ids: Sequence[int]
+    barred: Collection[int] = ()
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether the choice is the argmax of the raw logits."""
+        params = self.params
+        return params.greedy and not (params.penalised or params.logit_bias or self.barred)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +57,10 @@ class RowFailure:
 class Sampler:
     """Stateless: the same logits and rows give the same tokens, in any order and any company.
 
-    Penalties as in vLLM: `repetition_penalty` over prompt and output, then `frequency_penalty` and
-    `presence_penalty` over the output only; then temperature, min_p, top_k, top_p. Log-probabilities are the
-    float32 log-softmax of the *raw* logits, before penalties and temperature. Minus infinity marks a token
-    that cannot be chosen.
+    In vLLM's order: `logit_bias` and what is barred; `repetition_penalty` over prompt and output, then
+    `frequency_penalty` and `presence_penalty` over the output only; then temperature, min_p, top_k, top_p.
+    Log-probabilities are the float32 log-softmax of the *raw* logits, before all of these. Minus infinity marks
+    a token that cannot be chosen.
 
     Example:
         >>> row = SamplingRow(SamplingParams(temperature=0), 0, prompt_token_ids=(), output_token_ids=())
@@ -72,33 +80,32 @@ class Sampler:
         assert logits.ndim == 2 and logits.shape[0] == len(rows), "one row of logits for each SamplingRow"
         if not rows:
             return []
-        peaks, likeliest = logits.max(-1)  # of equals the lowest id; a NaN anywhere in the row is its maximum
+        peaks, best = logits.max(-1)  # of equals the lowest id; a NaN anywhere in the row is its maximum
         finite: list[bool] = peaks.isfinite().tolist()
-        chosen: list[int] = likeliest.tolist()
+        chosen: list[int] = best.tolist()
         for row, token_id in _choose_anew(logits, rows, finite).items():
             chosen[row] = token_id
         records = _logprob_records(logits, rows, finite, chosen)
         return [
-            records.get(row, Sampled(chosen[row])) if finite[row] else RowFailure(_reason(logits[row]))
+            records.get(row, Sampled(chosen[row])) if finite[row] else RowFailure(not_finite(logits[row]))
             for row in range(len(rows))
         ]
 
 
 def _choose_anew(logits: torch.Tensor, rows: Sequence[SamplingRow], finite: list[bool]) -> dict[int, int]:
     """Tokens of the rows whose choice is not simply the argmax of the raw logits."""
-    picked = [
-        index for index, row in enumerate(rows) if finite[index] and (row.params.penalised or not row.params.greedy)
-    ]
+    picked = [index for index, row in enumerate(rows) if finite[index] and not row.as_it_is]
     if not picked:
         return {}
     own = logits[torch.tensor(picked, device=logits.device)].float()  # [picked, vocab], a copy
+    _bias(own, [rows[index] for index in picked])
     for place, index in enumerate(picked):
         if rows[index].params.penalised:
             _penalise(own[place], rows[index])
     chosen: dict[int, int] = {}
-    if penalised := [place for place, index in enumerate(picked) if rows[index].params.greedy]:
-        likeliest = own[torch.tensor(penalised, device=own.device)].max(-1).indices.tolist()
-        chosen |= {picked[place]: token_id for place, token_id in zip(penalised, likeliest, strict=True)}
+    if greedy := [place for place, index in enumerate(picked) if rows[index].params.greedy]:
+        best = own[torch.tensor(greedy, device=own.device)].max(-1).indices.tolist()
+        chosen |= {picked[place]: token_id for place, token_id in zip(greedy, best, strict=True)}
     if drawn := [place for place, index in enumerate(picked) if not rows[index].params.greedy]:
         tempered = own if len(drawn) == len(picked) else own[torch.tensor(drawn, device=own.device)]
         some = [rows[picked[place]] for place in drawn]
@@ -106,6 +113,20 @@ def _choose_anew(logits: torch.Tensor, rows: Sequence[SamplingRow], finite: list
         tokens = draw_tokens(tempered, [row.params for row in some], bits)
         chosen |= {picked[place]: token_id for place, token_id in zip(drawn, tokens, strict=True)}
     return chosen
+
+
+def _bias(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
+    """Add every row's `logit_bias` to `logits` `[rows, vocab]`, and minus infinity where it is barred; in place.
+
+    A token beyond the logits, which only another row's adapter widens, cannot be chosen anyway.
+    """
+    added = [(place, *pair) for place, row in enumerate(rows) for pair in row.params.logit_bias]
+    added += [(place, token_id, -math.inf) for place, row in enumerate(rows) for token_id in row.barred]
+    added = [one for one in added if one[1] < logits.shape[1]]
+    if added:
+        places, tokens, values = zip(*added, strict=True)
+        where = (torch.tensor(places, device=logits.device), torch.tensor(tokens, device=logits.device))
+        logits.index_put_(where, torch.tensor(values, dtype=logits.dtype, device=logits.device), accumulate=True)
 
 
 def _penalise(logits: torch.Tensor, row: SamplingRow) -> None:
@@ -132,11 +153,11 @@ def _logprob_records(
     logprobs = logits[torch.tensor(asked, device=logits.device)].float().log_softmax(-1)  # [asked, vocab]
     tokens = torch.tensor([[chosen[index]] for index in asked], device=logits.device)
     own = logprobs.gather(-1, tokens)[:, 0].clamp_min_(LEAST_LOGPROB).tolist()
-    tops = _likeliest(logprobs, [rows[index].params.logprobs or 0 for index in asked])
+    tops = likeliest(logprobs, [rows[index].params.logprobs or 0 for index in asked])
     return {index: Sampled(chosen[index], logprob, top) for index, logprob, top in zip(asked, own, tops, strict=True)}
 
 
-def _likeliest(logprobs: torch.Tensor, counts: list[int]) -> list[tuple[tuple[int, float], ...]]:
+def likeliest(logprobs: torch.Tensor, counts: list[int]) -> list[tuple[tuple[int, float], ...]]:
     """The `counts[row]` likeliest of each row, likeliest first; of equals, common in bf16, the lowest ids."""
     most = min(max(counts), logprobs.shape[-1])
     if not most:
@@ -152,7 +173,7 @@ def _likeliest(logprobs: torch.Tensor, counts: list[int]) -> list[tuple[tuple[in
     return [tuple(pairs) for pairs in best]
 
 
-def _reason(logits: torch.Tensor) -> str:
+def not_finite(logits: torch.Tensor) -> str:
     """In words, for one row `[vocab]` that failed."""
     bad = int((~logits.isfinite()).sum())
     return f"The model's output is not finite: {bad} of {logits.shape[-1]} logits are NaN or infinite."

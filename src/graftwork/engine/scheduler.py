@@ -3,22 +3,58 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.sequence import Sequence
 
+#: Most prompt tokens that one step rates: what their logits, [tokens, vocab], take is bounded by it.
+MAX_RATED = 256
+
 
 @dataclass(frozen=True)
 class Chunk:
-    """The next `count` pending tokens of a row; `samples` when none is pending after them."""
+    """The next `count` pending tokens of a row."""
 
     sequence: Sequence
     count: int
 
     @property
-    def samples(self) -> bool:
+    def completes(self) -> bool:
+        """Whether no token is pending after it."""
         return self.count == self.sequence.num_pending
+
+    @property
+    def samples(self) -> bool:
+        """Whether a token is sampled after it."""
+        return self.completes and self.sequence.max_tokens > 0
+
+    @property
+    def rates(self) -> range:
+        """Positions in it whose logits rate the prompt's next token."""
+        unrated = self.sequence.unrated
+        return range(unrated.start, max(unrated.start, min(unrated.stop, self._stop))) if unrated else unrated
+
+    @property
+    def logits(self) -> range:
+        """Positions in it whose logits the step needs: those that rate a token, then the one that is sampled from."""
+        rates = self.rates
+        if not self.samples:
+            return rates
+        return range(rates.start if rates else self._stop - 1, self._stop)
+
+    @property
+    def pooled(self) -> range:
+        """Positions in it whose final hidden state is wanted."""
+        row = self.sequence
+        if row.pooler is None:
+            return range(0)
+        return row.pooler.wanted(row.num_computed, self._stop, first=row.num_virtual, end=row.num_prompt)
+
+    @property
+    def _stop(self) -> int:
+        return self.sequence.num_computed + self.count
 
 
 class Scheduler:
@@ -55,7 +91,7 @@ class Scheduler:
         preempted = self.num_preemptions
         budget = self._budget
         for sequence in sorted(self.running, key=lambda row: row.num_pending > 1):  # stable: oldest first in each half
-            count = min(sequence.num_pending, budget)
+            count = _count(sequence, budget, chosen)
             if count and sequence in self.running and self._make_room(sequence, count, chosen):
                 chosen[sequence.id] = Chunk(sequence, count)
                 budget -= count
@@ -85,10 +121,13 @@ class Scheduler:
             sequence = self.waiting[0]
             # The whole of it must fit now, and a page stay free: else it would be preempted as soon as it ran.
             spare = 1 if self.running else 0
-            if self._kv.missing(sequence.pages, len(sequence.tokens) + 1) + spare > self._kv.pool.num_free:
+            whole = len(sequence.tokens) + (sequence.max_tokens > 0)
+            if self._kv.missing(sequence.pages, whole) + spare > self._kv.pool.num_free:
+                return
+            count = _count(sequence, budget, chosen)
+            if not count:
                 return
             self.waiting.popleft()
-            count = min(sequence.num_pending, budget)
             grown = self._kv.grow(sequence.pages, sequence.num_computed + count)
             assert grown, "free pages were counted above"
             self.running.append(sequence)
@@ -106,3 +145,11 @@ class Scheduler:
             assert not row.pages and not row.num_computed, "a waiting row holds pages"
         for row in self.running:
             assert self._kv.missing(row.pages, row.num_computed) == 0, "a computed token has no page"
+
+
+def _count(sequence: Sequence, budget: int, chosen: Mapping[str, Chunk]) -> int:
+    """Tokens that a row may compute in this step, beside the chunks chosen already."""
+    count = min(sequence.num_pending, budget)
+    if not sequence.unrated:
+        return count
+    return min(count, MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values()))

@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 
 from graftwork.adapters.serving_form import Traits
 from graftwork.engine.detokenizer import Detokenizer
-from graftwork.engine.request import AdapterHandle
+from graftwork.engine.pooler import Pooler
+from graftwork.engine.request import AdapterHandle, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.stop import StopMatcher
+from graftwork.engine.text import Text
 from graftwork.errors import InvalidRequest
+
+_NOWHERE = range(0)
 
 
 @dataclass(eq=False)
@@ -30,26 +34,36 @@ class Sequence:
     adapter: AdapterHandle | None
     detokenizer: Detokenizer
     stop: StopMatcher
+    text: Text  # the base's, or that of an adapter which brings its own words
+    echo: str = ""  # what the answer's text begins with
+    pooler: Pooler | None = None  # of a row that generates nothing and ends with its prompt
     arrival: int = 0
     slot: int | None = None  # of the pinned adapter
     num_virtual: int = 0  # tokens at the beginning that stand for what the adapter puts there
     acts_from: int | None = 0  # position from which the adapter acts; None: nowhere
     num_computed: int = 0
     pages: list[int] = field(default_factory=list)
+    rated: list[TokenLogprob] = field(default_factory=list)  # the prompt's tokens from the second on, where asked for
+    alternatives: int | None = field(init=False)  # to find for each of them; None: they are not rated
+
+    def __post_init__(self) -> None:
+        self.alternatives = self.params.prompt_alternatives
 
     def meet(self, traits: Traits, max_context: int) -> None:
         """Make room for the adapter's virtual tokens, and find where it begins to act; once, before it is scheduled.
 
         Raises:
-            InvalidRequest: prompt, virtual tokens and answer do not fit the context.
+            InvalidRequest: prompt, virtual tokens and answer do not fit the context, or the adapter has another task.
         """
+        self._check_task(traits)
         if traits.virtual_tokens:
             total = traits.virtual_tokens + len(self.tokens)
-            if total + (self.params.max_tokens or 1) > max_context:
+            least = 1 if self.params.max_tokens is None else self.params.max_tokens
+            if total + min(self.max_tokens, least) > max_context:
                 raise InvalidRequest(
                     f"The adapter puts {traits.virtual_tokens} virtual tokens before the prompt of {len(self.tokens)}; "
                     f"with the answer that is more than the context of {max_context}.",
-                    field="max_tokens",
+                    field="prompt" if self.pooler else "max_tokens",
                 )
             self.num_virtual = traits.virtual_tokens
             self.tokens[:0] = [0] * self.num_virtual
@@ -57,6 +71,23 @@ class Sequence:
             self.max_tokens = min(self.max_tokens, max_context - total)
         if traits.invocation is not None:
             self.acts_from = _last_place(traits.invocation, self.tokens)
+
+    def _check_task(self, traits: Traits) -> None:
+        """A classifier classifies and embeds; whatever else it would say nobody has trained it for."""
+        wants_classes = self.pooler is not None and self.pooler.pooling == "classes"
+        if wants_classes and traits.labels is None:
+            name = self.adapter.label if self.adapter else "The base model"
+            raise InvalidRequest(
+                f"{name} has no classification head; name an adapter that was trained with one (task_type SEQ_CLS).",
+                field="model",
+            )
+        if self.pooler is None and traits.labels is not None:
+            assert self.adapter is not None, "the base has no labels"
+            raise InvalidRequest(
+                f"{self.adapter.label} is a classifier (task_type SEQ_CLS) and generates no text; send it to "
+                "/v1/classify or /v1/embeddings.",
+                field="model",
+            )
 
     @property
     def num_pending(self) -> int:
@@ -66,6 +97,13 @@ class Sequence:
     def prompt(self) -> list[int]:
         """The tokens that the caller gave."""
         return self.tokens[self.num_virtual : self.num_prompt]
+
+    @property
+    def unrated(self) -> range:
+        """Positions whose logits rate a token of the prompt, which is the next, and were not looked at yet."""
+        if self.alternatives is None:
+            return _NOWHERE
+        return range(self.num_virtual + len(self.rated), self.num_prompt - 1)
 
     @property
     def num_generated(self) -> int:

@@ -1,21 +1,28 @@
-"""Text: the base model's tokenizer, from prompt to token ids and from token ids to text."""
+"""Text: a tokenizer with its chat template, from prompt to token ids and from token ids to text."""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
+from graftwork.adapters.companions import Companions
+from graftwork.engine.added_tokens import extended
 from graftwork.engine.detokenizer import Detokenizer, TokenTable
 from graftwork.engine.request import ChatPrompt, Prompt, TokenLogprob, TopLogprob
+from graftwork.engine.template_process import TemplateProcess
 from graftwork.errors import InvalidRequest, Refused
+from graftwork.models.tokenizer import load_tokenizer
+
+_MAX_TEMPLATE_TOKENS = 1 << 20
 
 
 class Text:
-    """Made once per base and safe to share between threads: after construction it only reads.
+    """Made once per base, and once more per adapter that brings words of its own; safe to share between threads.
 
     Args:
         tokenizer: of transformers, with a `tokenizers` backend, which is set not to truncate or pad.
@@ -26,12 +33,13 @@ class Text:
     def __init__(self, tokenizer: Any, *, vocab_size: int, stop_ids: frozenset[int]) -> None:
         self.vocab_size = vocab_size
         self.stop_ids = stop_ids
+        #: Source of an adapter's own chat template, which `encode` runs in a process; None: the base's.
+        self.template: str | None = None
+        #: Tokens of an answer whose request does not say; None: up to the end of the context.
+        self.max_new_tokens: int | None = None
+        self._variables: Mapping[str, str] = {}
         self._tokenizer = tokenizer
-        self._backend: Tokenizer = tokenizer.backend_tokenizer
-        self._backend.no_truncation()
-        self._backend.no_padding()
-        self._table = TokenTable(self._backend)
-        self._longest = max(map(len, self._backend.get_vocab()))  # characters of one token at the most
+        self._use(tokenizer.backend_tokenizer)
         self._start = _start_ids(self._backend, tokenizer.bos_token_id)
 
     @classmethod
@@ -43,7 +51,7 @@ class Text:
         Raises:
             Refused: it cannot be read, or has no `tokenizers` backend.
         """
-        tokenizer = _load(folder)
+        tokenizer = load_tokenizer(folder)
         config = _read_json(folder / "config.json")
         inner = config.get("text_config") or config
         generation = _read_json(folder / "generation_config.json")
@@ -52,27 +60,55 @@ class Text:
         size = int(vocab_size or inner.get("vocab_size") or len(tokenizer))
         return cls(tokenizer, vocab_size=size, stop_ids=stop_ids)
 
-    def encode(self, prompt: Prompt, *, max_tokens: int | None = None) -> tuple[int, ...]:
+    def with_companions(self, companions: Companions) -> Text:
+        """The text of an adapter that carries these; it shares the tokenizer unless there are tokens to add.
+
+        Raises:
+            Refused: a token cannot be added.
+        """
+        made = copy.copy(self)
+        if companions.added_tokens:
+            made._use(extended(self._backend, companions.added_tokens))
+            made.vocab_size = max(self.vocab_size, 1 + max(token.id for token in companions.added_tokens))
+        stop = made._backend.token_to_id(companions.stop_token) if companions.stop_token else None
+        made.stop_ids = self.stop_ids | {*companions.stop_ids, *_ids(stop)}
+        made.max_new_tokens = companions.defaults.max_new_tokens
+        if (source := companions.chat_template) is not None:
+            own = self._tokenizer.special_tokens_map
+            bases = {name: str(value) for name, value in own.items() if isinstance(name, str) and name in source}
+            theirs = {name: value for name, value in companions.special_tokens.items() if name in source}
+            if source != self._tokenizer.chat_template or bases != bases | theirs:
+                made.template, made._variables = source, bases | theirs
+        return made
+
+    def encode(
+        self, prompt: Prompt, *, max_tokens: int | None = None, process: TemplateProcess | None = None
+    ) -> tuple[int, ...]:
         """Token ids of a conversation (through the chat template), of a text, or as given.
 
         A text gets the beginning-of-text token if the tokenizer adds one by itself, and nothing else. One that is too
         long for `max_tokens` whatever its tokens are is refused before it is encoded, which would take seconds.
+        A conversation needs a `process` for `template`, if there is one.
 
         Raises:
             InvalidRequest: empty, not text, too long, an id outside the vocabulary, or refused by the chat template;
                 `field` is `messages` or `prompt`.
         """
         if isinstance(prompt, ChatPrompt):
-            return self._encode(self._render(prompt), max_tokens, field="messages")
+            return self._encode(self._render(prompt, max_tokens, process), max_tokens, field="messages")
         if isinstance(prompt, str):
             if not prompt:
                 raise InvalidRequest("The prompt is empty; give at least one character.", field="prompt")
             return self._start + self._encode(prompt, max_tokens, field="prompt")
         return self._checked(prompt)
 
-    def detokenizer(self) -> Detokenizer:
-        """A fresh one for one answer."""
-        return self._table.detokenizer()
+    def detokenizer(self, after: Sequence[int] = ()) -> Detokenizer:
+        """A fresh one for one answer, which is shown after the text of the tokens `after`."""
+        return self._table.detokenizer(after)
+
+    def echo(self, prompt: Prompt, tokens: Sequence[int]) -> str:
+        """A prompt as an answer repeats it: a text as it was given, else what its tokens say, special ones by name."""
+        return prompt if isinstance(prompt, str) else str(self._backend.decode(list(tokens), skip_special_tokens=False))
 
     def token_bytes(self, token_id: int) -> tuple[int, ...]:
         """The token's share of the text in UTF-8, perhaps part of a character; a special token's name."""
@@ -82,13 +118,28 @@ class Text:
         """The token as shown beside its log-probability; U+FFFD stands for part of a character."""
         return self._table.bytes_of(token_id).decode("utf-8", "replace")
 
-    def token_logprob(self, token_id: int, logprob: float, top: tuple[tuple[int, float], ...] = ()) -> TokenLogprob:
+    def token_logprob(
+        self,
+        token_id: int,
+        logprob: float | None,
+        top: tuple[tuple[int, float], ...] = (),
+        rank: int | None = None,
+    ) -> TokenLogprob:
         """A sampler's record in words; `top` is (token id, logprob), likeliest first."""
         alternatives = tuple(TopLogprob(one, self.token_text(one), self.token_bytes(one), value) for one, value in top)
-        return TokenLogprob(token_id, self.token_text(token_id), self.token_bytes(token_id), logprob, alternatives)
+        return TokenLogprob(
+            token_id, self.token_text(token_id), self.token_bytes(token_id), logprob, alternatives, rank
+        )
 
-    def _render(self, prompt: ChatPrompt) -> str:
-        if not self._tokenizer.chat_template:
+    def _use(self, backend: Tokenizer) -> None:
+        self._backend = backend
+        backend.no_truncation()
+        backend.no_padding()
+        self._table = TokenTable(backend)
+        self._longest = max(map(len, backend.get_vocab()))  # characters of one token at the most
+
+    def _render(self, prompt: ChatPrompt, max_tokens: int | None, process: TemplateProcess | None) -> str:
+        if self.template is None and not self._tokenizer.chat_template:
             raise InvalidRequest(
                 "This base model has no chat template; send the prompt as text to /v1/completions.",
                 field="messages",
@@ -96,6 +147,15 @@ class Text:
         messages = [_message(index, message) for index, message in enumerate(prompt.messages)]
         if not messages:
             raise InvalidRequest("messages is empty; give at least one message.", field="messages")
+        if self.template is not None:
+            assert process is not None, "a stranger's template runs nowhere else"
+            fields: dict[str, Any] = {
+                "messages": messages,
+                "tools": None,
+                "documents": None,
+                "add_generation_prompt": True,
+            }
+            return process.render({**fields, **self._variables}, (max_tokens or _MAX_TEMPLATE_TOKENS) * self._longest)
         try:
             return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
         except Exception as error:  # a template is a program of the base's; whatever it raises is its refusal
@@ -151,18 +211,6 @@ def _message(index: int, message: Mapping[str, Any]) -> dict[str, Any]:
 def _start_ids(backend: Tokenizer, bos_token_id: int | None) -> tuple[int, ...]:
     """The beginning-of-text token, when the tokenizer puts it before a text by itself."""
     return (bos_token_id,) if bos_token_id is not None and backend.encode("a").ids[:1] == [bos_token_id] else ()
-
-
-def _load(folder: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # transformers and tokenizers raise anything, bare Exception included
-        raise Refused(f"The tokenizer in {folder} cannot be read: {error}") from error
-    if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise Refused(f"The tokenizer in {folder} has no tokenizer.json; save it as a fast tokenizer first.")
-    return tokenizer
 
 
 def _ids(value: object) -> list[int]:

@@ -17,14 +17,27 @@ class TextOffset:
     """Where the next token begins in an answer's text, in characters; a character may take several tokens."""
 
     def __init__(self) -> None:
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._decoder = _DECODER("replace")
         self._characters = 0
 
     def take(self, token: TokenLogprob) -> int:
         """The token's own beginning; the next one begins after it."""
-        begin = self._characters
-        self._characters += len(self._decode(bytes(token.bytes)))
+        held = self._decoder.getstate()[0]
+        begin = self._characters + (1 if held and _breaks(held, token.bytes) else 0)  # what is held reads as U+FFFD
+        self._characters += len(self._decoder.decode(bytes(token.bytes)))
         return begin
+
+
+_DECODER = codecs.getincrementaldecoder("utf-8")
+
+
+def _breaks(held: bytes, following: Sequence[int]) -> bool:
+    """Whether the part of a character that is held does not go on in what follows."""
+    try:
+        _DECODER("strict").decode(held + bytes(following[:1]))
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 @dataclass
@@ -33,6 +46,7 @@ class Choice:
 
     text: list[str] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    prompt_logprobs: Sequence[TokenLogprob] | None = None
     finish_reason: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -41,6 +55,7 @@ class Choice:
     def add(self, delta: Delta) -> None:
         self.text.append(delta.text)
         self.logprobs.extend(delta.logprobs)
+        self.prompt_logprobs = self.prompt_logprobs or delta.prompt_logprobs
         self.finish_reason = delta.finish_reason or self.finish_reason
         self.prompt_tokens, self.completion_tokens = delta.prompt_tokens, delta.completion_tokens
 
@@ -54,6 +69,10 @@ class AnswerShape(Protocol):
 
     def choice(self, index: int, choice: Choice, *, logprobs: bool) -> Mapping[str, Any]:
         """A whole choice of an answer that is not streamed."""
+        ...
+
+    def beside(self, choices: Sequence[Choice]) -> Mapping[str, Any]:
+        """What such an answer says of its choices outside of them."""
         ...
 
     def opening(self, index: int) -> Mapping[str, Any] | None:
@@ -75,6 +94,7 @@ class Envelope:
 
     shape: AnswerShape
     signature: Signature
+    choices_per_prompt: int = 1
     created: int = field(default_factory=lambda: int(time.time()))
 
     @property
@@ -86,9 +106,16 @@ class Envelope:
         return {
             **self._head(self.shape.object),
             "choices": [self.shape.choice(index, choice, logprobs=logprobs) for index, choice in enumerate(choices)],
-            "usage": usage(choices),
+            **self.shape.beside(choices),
+            "usage": self.usage(choices),
             "graftwork": self.signature.to_json(),
         }
+
+    def usage(self, choices: Sequence[Choice]) -> dict[str, int]:
+        """Tokens of each prompt, once, and of all completions."""
+        prompt = sum(choice.prompt_tokens for choice in choices[:: self.choices_per_prompt])
+        completion = sum(choice.completion_tokens for choice in choices)
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     def chunk(self, choices: Sequence[Mapping[str, Any]], **extra: object) -> bytes:
         return event({**self._head(self.shape.chunk_object), "choices": list(choices), **extra})
@@ -100,13 +127,6 @@ class Envelope:
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.signature.model}
-
-
-def usage(choices: Sequence[Choice]) -> dict[str, int]:
-    """Tokens over all choices; each had a prompt of its own."""
-    prompt = sum(choice.prompt_tokens for choice in choices)
-    completion = sum(choice.completion_tokens for choice in choices)
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def event(body: Mapping[str, Any]) -> bytes:

@@ -19,10 +19,11 @@ from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, InvalidRequest
-from graftwork.gateway import blobs, errors, inference, model_list, registry_routes, system
+from graftwork.gateway import blobs, classify, embeddings, errors, inference, model_list, registry_routes, system
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.openapi import describe_bodies
+from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
 from graftwork.models.base import base_name
@@ -74,7 +75,7 @@ def build_app(
         redoc_url=None,
     )
     app.state.services = services
-    for doors in (inference, model_list, blobs, system):
+    for doors in (inference, embeddings, classify, model_list, blobs, system):
         app.include_router(doors.router)
     app.include_router(registry_routes.router, prefix="/api/v1")
     app.include_router(  # the same doors again, spelt out
@@ -121,6 +122,7 @@ def _services(
         ),
         engine=slot,
         generations=Generations(telemetry),
+        poolings=Poolings(telemetry),
         telemetry=telemetry,
     )
 

@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, Protocol
 
+from graftwork.adapters.companions import Companions
 from graftwork.adapters.outline import Outline
-from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest
+from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.errors import GraftworkError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,15 @@ class GenerationEngine(Protocol):
         """What each step adds; closing it aborts. Raises before the first delta what a caller can mend."""
         ...
 
+    async def pool(self, request: PoolingRequest) -> Pooled:
+        """What a prompt becomes; cancelling it frees the row. Raises what a caller can mend."""
+        ...
+
     async def load(self, handle: AdapterHandle) -> None: ...
+
+    async def companions(self, handle: AdapterHandle) -> Companions:
+        """What a version carries beside its weights; raises as `generate`."""
+        ...
 
     def stats(self) -> Any:
         """A dataclass of numbers."""

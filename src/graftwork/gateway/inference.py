@@ -9,20 +9,20 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from graftwork.adapters.generation_defaults import NO_DEFAULTS
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, Prompt
+from graftwork.engine.sampling_params import SamplingParams
 from graftwork.gateway.answer_shape import AnswerShape, Envelope
+from graftwork.gateway.choosing import choose_for
 from graftwork.gateway.disconnect import EventStream, unless_gone
 from graftwork.gateway.openapi import body_of
 from graftwork.gateway.request_body import read_json
-from graftwork.gateway.sampling import sampling_params
-from graftwork.gateway.services import Services, services_of, tenant_of
+from graftwork.gateway.sampling import choice_params
+from graftwork.gateway.services import Services, services_of
 from graftwork.gateway.shapes import CHAT, TEXT
-from graftwork.gateway.signature import Signature
 from graftwork.gateway.streaming import events, whole
 from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest
-from graftwork.protocol.not_yet import refuse_not_yet_headers
-from graftwork.traffic.choice import Asked, Decision, choose, require_base
 
 router = APIRouter(prefix="/v1", tags=["inference"])
 
@@ -51,45 +51,35 @@ async def _answer(
     prompts: Sequence[Prompt],
     shape: AnswerShape,
 ) -> Response:
-    refuse_not_yet_headers(request.headers)
-    decision = _decide(request, services, body)
-    engine = services.engine.get()
-    require_base(decision, base=services.base, base_digest=engine.outline.weights_digest)
-    request_id: str = request.state.request_id
-    signature = Signature(request_id, decision, engine.outline.weights_digest)
-    envelope, logprobs = Envelope(shape, signature), body.alternatives is not None
-    requests = _generation_requests(request_id, prompts, body, _handle(decision, tenant_of(request)))
-    pieces = services.generations.run(engine, requests, decision.model)
+    chosen = choose_for(request, services, body)
+    signature, handle = chosen.signature, chosen.adapter
+    envelope, logprobs = Envelope(shape, signature, body.choices), body.alternatives is not None
+    own = handle is not None and body.companions != "base"
+    defaults = (await chosen.engine.companions(handle)).defaults if handle and own else NO_DEFAULTS
+    params = choice_params(body, defaults)
+    requests = _generation_requests(signature.request_id, prompts, body, params, handle)
+    pieces = services.generations.run(chosen.engine, requests, chosen.model)
     if not body.stream:
         answer: dict[str, Any] = await unless_gone(
-            request.receive, whole(pieces, envelope, len(prompts), logprobs=logprobs)
+            request.receive, whole(pieces, envelope, len(requests), logprobs=logprobs)
         )
         return JSONResponse(answer, headers=signature.headers())
     # The first piece is awaited before the headers leave, so that what is wrong has a real status.
     first = await unless_gone(request.receive, pieces.__anext__())
-    stream = events(first, pieces, envelope, len(prompts), logprobs=logprobs, include_usage=body.include_usage)
+    stream = events(first, pieces, envelope, len(requests), logprobs=logprobs, include_usage=body.include_usage)
     return EventStream(stream, source=pieces, headers=signature.headers())
-
-
-def _decide(request: Request, services: Services, body: ChatRequest | CompletionRequest) -> Decision:
-    asked = Asked(body.model, body.adapter_id, request.headers.get("x-adapter-id"))
-    return choose(asked, tenant=tenant_of(request), base=services.base, versions=services.snapshots.current())
-
-
-def _handle(decision: Decision, tenant: str) -> AdapterHandle | None:
-    if decision.version is None:
-        return None
-    return AdapterHandle(digest=decision.version.digest, tenant=tenant, label=decision.model)
 
 
 def _generation_requests(
     request_id: str,
     prompts: Sequence[Prompt],
     body: ChatRequest | CompletionRequest,
+    params: Sequence[SamplingParams],
     adapter: AdapterHandle | None,
 ) -> list[GenerationRequest]:
-    params = sampling_params(body)
+    own = body.companions != "base"
+    each = [(prompt, one) for prompt in prompts for one in params]
     return [
-        GenerationRequest(id=f"{request_id}-{index}", prompt=prompt, params=params, adapter=adapter)
-        for index, prompt in enumerate(prompts)
+        GenerationRequest(f"{request_id}-{index}", prompt, one, adapter, companions=own)
+        for index, (prompt, one) in enumerate(each)
     ]

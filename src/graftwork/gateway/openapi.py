@@ -10,11 +10,14 @@ from pydantic.json_schema import models_json_schema
 from graftwork.protocol.body import Body
 from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest
+from graftwork.protocol.pooling import ClassifyRequest, EmbeddingRequest
 from graftwork.protocol.registry import AliasBody, PromoteBody, PushBody, RollbackBody
 
 BODIES: tuple[type[Body], ...] = (
     ChatRequest,
     CompletionRequest,
+    EmbeddingRequest,
+    ClassifyRequest,
     PushBody,
     PromoteBody,
     RollbackBody,

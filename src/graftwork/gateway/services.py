@@ -13,6 +13,7 @@ from graftwork.artifacts.stores import BlobStore
 from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
+from graftwork.gateway.poolings import Poolings
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -33,6 +34,7 @@ class Services:
     pushes: PushService
     engine: EngineSlot
     generations: Generations
+    poolings: Poolings
     telemetry: Telemetry
 
 

@@ -22,6 +22,9 @@ class _Chat:
             "finish_reason": choice.finish_reason,
         }
 
+    def beside(self, choices: Sequence[Choice]) -> Mapping[str, Any]:
+        return _prompt_logprobs(choices[0])
+
     def opening(self, index: int) -> Mapping[str, Any] | None:
         delta = {"role": "assistant", "content": ""}
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
@@ -49,7 +52,11 @@ class _Text:
             "text": "".join(choice.text),
             "logprobs": self.logprobs(choice.logprobs, choice.offset) if logprobs else None,
             "finish_reason": choice.finish_reason,
+            **_prompt_logprobs(choice),
         }
+
+    def beside(self, choices: Sequence[Choice]) -> Mapping[str, Any]:
+        return {}
 
     def opening(self, index: int) -> Mapping[str, Any] | None:
         return None
@@ -67,14 +74,30 @@ class _Text:
         }
 
 
-def _by_token(one: TokenLogprob) -> dict[str, float]:
-    """The alternatives and the token itself; where two tokens read the same, the likelier."""
+def _by_token(one: TokenLogprob) -> dict[str, float] | None:
+    """The alternatives and the token itself; where two tokens read the same, the likelier. None at a prompt's start."""
+    if one.logprob is None:
+        return None
     found: dict[str, float] = {}
-    tokens: list[TokenLogprob | TopLogprob] = [*one.top, one]
-    for other in tokens:
-        key = _key(other)
-        found[key] = max(found.get(key, other.logprob), other.logprob)
+    for other in one.top:
+        found.setdefault(_key(other), other.logprob)
+    found.setdefault(_key(one), one.logprob)
     return found
+
+
+def _prompt_logprobs(choice: Choice) -> dict[str, Any]:
+    """vLLM's field, where asked for: of each prompt token the likeliest and itself, by id; the first has none."""
+    if choice.prompt_logprobs is None:
+        return {}
+    return {"prompt_logprobs": [_ranked(one) if one.rank else None for one in choice.prompt_logprobs]}
+
+
+def _ranked(one: TokenLogprob) -> dict[str, Any]:
+    ranked: list[tuple[int | None, TokenLogprob | TopLogprob]] = [*enumerate(one.top, 1), (one.rank, one)]
+    return {
+        str(token.token_id): {"logprob": token.logprob, "rank": rank, "decoded_token": token.token}
+        for rank, token in ranked
+    }
 
 
 def _key(one: TokenLogprob | TopLogprob) -> str:

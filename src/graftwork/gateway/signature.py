@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from graftwork.traffic.choice import Decision
 
@@ -17,17 +18,19 @@ class Signature:
 
     @property
     def model(self) -> str:
-        """`name:1.4.0`, or the base's name."""
+        """`name:1.4.0`, `a:1.0.0*0.7+b:1.0.0*0.3`, or the base's name."""
         return self.decision.model
 
     @property
     def version(self) -> str | None:
+        if self.decision.composition is not None:
+            return "composed"
         return self.decision.version.semver if self.decision.version else None
 
     @property
     def digest(self) -> str:
-        """Of the adapter version; of the base's weights where the base itself answered."""
-        return self.decision.version.digest if self.decision.version else self.base_digest
+        """Of the adapter version or the composition; of the base's weights where the base itself answered."""
+        return self.decision.digest or self.base_digest
 
     def headers(self) -> dict[str, str]:
         """Beside X-Graftwork-Request, which every answer carries."""
@@ -39,7 +42,12 @@ class Signature:
             "x-graftwork-decision": self.decision.reason,
         }
 
-    def to_json(self) -> dict[str, str | None]:
+    def to_json(self) -> dict[str, Any]:
+        composition = self.decision.composition
+        parts = [
+            {"model": version.label, "digest": version.digest, "scale": scale}
+            for version, scale in (composition.parts if composition else ())
+        ]
         return {
             "request": self.request_id,
             "version": self.version,
@@ -47,4 +55,5 @@ class Signature:
             "route": self.decision.route,
             "arm": self.decision.arm,
             "decision": self.decision.reason,
+            **({"adapters": parts} if parts else {}),
         }

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from graftwork.gateway.answer_shape import DONE, Choice, Envelope, usage
+from graftwork.gateway.answer_shape import DONE, Choice, Envelope
 from graftwork.gateway.errors import sse_error
 from graftwork.gateway.generation import Piece
 
@@ -51,7 +51,7 @@ async def events(
         yield sse_error(error)
         return
     if include_usage:
-        yield envelope.chunk([], usage=usage(choices), graftwork=envelope.signature.to_json())
+        yield envelope.chunk([], usage=envelope.usage(choices), graftwork=envelope.signature.to_json())
     yield DONE
 
 

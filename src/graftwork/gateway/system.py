@@ -14,8 +14,8 @@ from graftwork.gateway.services import services_of
 
 router = APIRouter(tags=["system"])
 
-#: Lists of the outline that are long and that nobody calling this door needs.
-_LONG = ("linears", "modules", "ties")
+#: Paths and lists of the outline that are long and that nobody calling this door needs.
+_LONG = ("linears", "modules", "ties", "embed", "head", "blocks", "tokenizer")
 
 
 @router.get("/health")

@@ -18,7 +18,7 @@ from graftwork.models.adapter_slots import AdapterSlots
 class AdapterRow:
     """Tokens [start, stop) of the batch that use the adapter in `slot`: those of one row on which it acts.
 
-    `sampled` is the row's place among the rows of logits, [start, stop) of them.
+    `sampled` is the place of those whose logits are wanted among the rows of logits, [start, stop) of them.
     """
 
     start: int
@@ -26,6 +26,7 @@ class AdapterRow:
     slot: int
     first: int  # position of token `start` in its own row
     sampled: tuple[int, int] = (0, 0)
+    sampled_first: int = 0  # position of the first of `sampled` in its own row
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,11 @@ class AdapterPlan:
         self._acting: dict[Site, list[_Acting]] = defaultdict(list)
         for row in rows:
             for site, parts in slots.parts[row.slot].items():
-                within = slice(*row.sampled) if site.place == "head" else slice(row.start, row.stop)
+                at_head = site.place == "head"
+                within = slice(*row.sampled) if at_head else slice(row.start, row.stop)
+                first = row.sampled_first if at_head else row.first
                 if within.stop > within.start:
-                    self._acting[site] += [_Acting(part, within, row.first) for part in parts]
+                    self._acting[site] += [_Acting(part, within, first) for part in parts]
         self._places: frozenset[Place] = frozenset(site.place for site in self._acting)
 
     def before(self, x: Tensor, site: int) -> Tensor:

@@ -19,7 +19,7 @@ class ForwardBatch:
     rows: AttentionRows
     keys: Tensor  # [pages, layers, kv_heads, head_dim, PAGE_TOKENS]
     values: Tensor  # [pages, layers, kv_heads, PAGE_TOKENS, head_dim]
-    logits_at: Tensor  # [sampled] int64, indices into tokens
+    logits_at: Tensor  # [wanted] int64, indices into tokens
     plan: AdapterPlan | None  # None when no row has an adapter: then no adapter code runs at all
     hidden_at: Tensor | None = None  # [pooled] int64, indices into tokens whose final hidden state is wanted
 
@@ -28,5 +28,5 @@ class ForwardBatch:
 class ForwardResult:
     """What a forward pass gives back."""
 
-    logits: Tensor  # [sampled, vocab], or wider where an adapter of the batch has more tokens
+    logits: Tensor  # [wanted, vocab], or wider where an adapter of the batch has more tokens
     hidden: Tensor | None  # [pooled, hidden]

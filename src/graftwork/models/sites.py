@@ -74,7 +74,7 @@ class SiteLinear(torch.nn.Module):
 
 
 class SiteHead(SiteLinear):
-    """The output head, run on sampled tokens; an adapter with more tokens than the base widens the logits."""
+    """The output head, run where logits are wanted; an adapter with more tokens than the base widens them."""
 
     def __init__(self, linear: torch.nn.Linear, kernels: Kernels, holder: BatchHolder) -> None:
         super().__init__(linear, -1, kernels, holder)

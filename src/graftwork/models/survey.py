@@ -19,6 +19,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from graftwork.adapters.outline import BlockSite, EmbedSite, LinearSite, Outline, weights_digest
 from graftwork.errors import Refused
 from graftwork.models.base import weight_files
+from graftwork.models.tokenizer import tokenizer_outline
 
 
 def survey(folder: Path, *, base: str, source: str, revision: str | None) -> Outline:
@@ -56,6 +57,7 @@ def survey(folder: Path, *, base: str, source: str, revision: str | None) -> Out
         embed=_embed(model),
         head=_head(model),
         blocks=_blocks(model),
+        tokenizer=tokenizer_outline(folder),
     )
 
 

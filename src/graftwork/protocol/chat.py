@@ -65,6 +65,7 @@ class ChatRequest(SamplingFields):
 
     def check(self) -> None:
         refuse_not_yet(self.model_extra or {}, NOT_YET_CHAT)
+        super().check()
         if not self.messages:
             raise InvalidRequest("messages is empty; give at least one message.", field="messages")
         for index, message in enumerate(self.messages):
@@ -74,6 +75,10 @@ class ChatRequest(SamplingFields):
                     raise InvalidRequest(f"{where} is not supported yet. Leave it out.", field=where)
         if self.top_logprobs is not None and not self.logprobs:
             raise InvalidRequest("top_logprobs needs logprobs to be true.", field="top_logprobs")
+
+    @property
+    def repeats_prompt(self) -> bool:
+        return False
 
     @property
     def token_limit(self) -> int | None:

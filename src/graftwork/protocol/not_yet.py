@@ -11,19 +11,13 @@ from typing import Any
 from graftwork.errors import InvalidRequest
 
 _OURS: dict[str, tuple[Any, ...]] = {
-    "adapters": ([],),
     "task": (),
     "locale": (),
     "session_id": (),
 }
 
 _BOTH: dict[str, tuple[Any, ...]] = _OURS | {
-    "n": (1,),
-    "logit_bias": ({},),
-    "best_of": (1,),
     "use_beam_search": (False,),
-    "min_tokens": (0,),
-    "prompt_logprobs": (),
     "logits_processors": ([],),
     "bad_words": ([],),
     "guided_json": (),
@@ -51,9 +45,20 @@ NOT_YET_CHAT: dict[str, tuple[Any, ...]] = _BOTH | {
 }
 
 NOT_YET_COMPLETIONS: dict[str, tuple[Any, ...]] = _BOTH | {
-    "echo": (False,),
     "suffix": ("",),
     "response_format": ({"type": "text"},),
+}
+
+#: vLLM's own fields among them.
+NOT_YET_POOLING: dict[str, tuple[Any, ...]] = _OURS | {
+    "messages": ([],),
+    "truncate_prompt_tokens": (),
+    "add_special_tokens": (),
+    "activation": (True,),
+    "use_activation": (True,),
+    "embed_dtype": ("float32",),
+    "endianness": ("little",),
+    "lora_request": (),
 }
 
 #: Our headers that have no effect yet, by the field they stand for.

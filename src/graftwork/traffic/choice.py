@@ -1,6 +1,7 @@
 """choose: which version answers a request, by one documented order.
 
-1  adapter_id in the body, or the X-Adapter-Id header; both and different is an error
+1  adapter_id in the body, or the X-Adapter-Id header; both and different is an error; or adapters in the body, several
+   with scales, which together with either of these is an error too
 2  model absent, empty or "default", or the name of the base: the base; no adapter can have that name
 3  model as a route: every adapter's own name is one, and means @production,
    or its newest version while it never had a production version
@@ -9,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +18,7 @@ from graftwork.access.names import DEFAULT
 from graftwork.errors import InvalidRequest, NotFound, Refused, UnknownModel
 from graftwork.registry.reference import Newest, Reference, parse_reference
 from graftwork.registry.versions import Version
+from graftwork.traffic.composition import Composition
 
 PRODUCTION = "production"
 _LONGEST_ECHO = 200
@@ -28,19 +31,36 @@ class Asked:
     model: str | None = None
     adapter_id: str | None = None
     header: str | None = None
+    #: References with scales: these adapters together.
+    adapters: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Who answers, and by which rule; `version` None is the base itself."""
+    """Who answers, and by which rule: a version, a composition of several, or, with neither, the base itself."""
 
     version: Version | None
-    #: What answers are signed with: `name:1.4.0`, or the base's name.
+    #: What answers are signed with: `name:1.4.0`, `a:1.0.0*0.7+b:1.0.0*0.3`, or the base's name.
     model: str
     route: str
     arm: str
     #: The rule that won and how the name was read: `model:production`, `adapter_id:newest`, `default:base`.
     reason: str
+    composition: Composition | None = None
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """All that take part; none for the base."""
+        if self.composition is not None:
+            return tuple(version for version, _ in self.composition.parts)
+        return () if self.version is None else (self.version,)
+
+    @property
+    def digest(self) -> str | None:
+        """The identity of what answers; None for the base, which has its own."""
+        if self.composition is not None:
+            return self.composition.digest
+        return None if self.version is None else self.version.digest
 
 
 class Resolver(Protocol):
@@ -55,7 +75,8 @@ def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver) -> Decis
     """The one that answers.
 
     Raises:
-        InvalidRequest: the body and the header name different adapters.
+        InvalidRequest: the body and the header name different adapters, or one beside several.
+        Refused: the scales of one of several adapters overflow.
         UnknownModel: the name is malformed, unknown or not the caller's to see: one and the same error.
     """
     by_body, by_header = asked.adapter_id, asked.header  # empty ones are malformed: they never mean the base
@@ -65,6 +86,13 @@ def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver) -> Decis
             f"{_echo(by_header)!r}. Give one of them, or the same in both.",
             field="adapter_id",
         )
+    if asked.adapters:
+        if by_body is not None or by_header is not None:
+            raise InvalidRequest(
+                "adapters names several, and adapter_id or the header X-Adapter-Id one. Give one of these.",
+                field="adapters",
+            )
+        return _composed(asked.adapters, tenant, base, versions)
     if by_body is not None:
         return _adapter(by_body, "adapter_id", tenant, versions)
     if by_header is not None:
@@ -82,12 +110,25 @@ def require_base(decision: Decision, *, base: str, base_digest: str) -> None:
     Raises:
         Refused: naming both bases.
     """
-    version = decision.version
-    if version is not None and version.base_digest != base_digest:
+    for version in decision.versions:
+        if version.base_digest == base_digest:
+            continue
         raise Refused(
-            f"{decision.model} was pushed for the base {version.base} ({version.base_digest[:19]}), but this server "
+            f"{version.label} was pushed for the base {version.base} ({version.base_digest[:19]}), but this server "
             f"runs {base} ({base_digest[:19]}). Push the adapter again on this base, or serve it on its own."
         )
+
+
+def _composed(named: Sequence[tuple[str, float]], tenant: str, base: str, versions: Resolver) -> Decision:
+    """One version alone at scale 1 is that version, and nothing at all is the base."""
+    found = [(_adapter(text, "adapters", tenant, versions), scale) for text, scale in named]
+    made = Composition.of((one.version, scale) for one, scale in found if one.version is not None)
+    if not made.parts:
+        return _base(base, "adapters")
+    if len(made.parts) == 1 and made.parts[0][1] == 1:
+        digest = made.parts[0][0].digest
+        return min((one for one, _ in found if one.digest == digest), key=lambda one: one.model)
+    return Decision(None, made.label, made.names, arm="composed", reason="adapters:composed", composition=made)
 
 
 def _adapter(text: str, rule: str, tenant: str, versions: Resolver) -> Decision:

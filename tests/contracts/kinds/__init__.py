@@ -35,6 +35,8 @@ class KindCase:
     prompt: tuple[int, ...] | None = None
     #: Tensors of the file that the adapter does not need (copies of the base's own): may be missing, may be changed.
     optional: tuple[str, ...] = ()
+    #: Tensors that may have more rows than the base: whole embeddings.
+    may_grow: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.name

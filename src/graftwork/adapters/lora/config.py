@@ -16,16 +16,20 @@ from graftwork.adapters.lora.patterns import MAX_CHARS, MAX_PATTERNS, Matcher
 #: No trained adapter comes near; what lies beyond is damage, and would overflow.
 _LARGEST_RANK = 1 << 16
 _LARGEST_ALPHA = 1e30
+_LARGEST_TOKEN = 1 << 31
+#: Stands for the base's input embedding, whatever its path is.
+INPUT_EMBEDDING = ""
 
 #: Fields that describe training, provenance or defaults, and do not change what a trained adapter answers.
 _HARMLESS = {
     "auto_mapping", "base_model_name_or_path", "corda_config", "eva_config", "inference_mode", "layers_pattern",
     "layers_to_transform", "loftq_config", "lora_dropout", "lora_ga_config", "megatron_core", "peft_type",
-    "peft_version", "qalora_group_size", "revision", "task_type", "ensure_weight_tying",
+    "peft_version", "qalora_group_size", "revision", "fan_in_fan_out",
 }  # fmt: skip
 _READ = {
     "r", "lora_alpha", "use_rslora", "rank_pattern", "alpha_pattern", "target_modules", "exclude_modules",
-    "init_lora_weights",
+    "init_lora_weights", "use_dora", "bias", "lora_bias", "modules_to_save", "trainable_token_indices",
+    "ensure_weight_tying", "alora_invocation_tokens", "task_type",
 }  # fmt: skip
 #: Initialisations after which the saved A and B belong to a *changed* base unless they were converted on saving.
 _CHANGES_BASE = ("pissa", "olora", "loftq", "corda", "lora_ga")
@@ -46,8 +50,21 @@ class LoraConfig:
     exclude_modules: str | tuple[str, ...] | None
     layers_to_transform: tuple[int, ...] | None
     layers_pattern: tuple[str, ...]
+    use_dora: bool
+    bias: str
+    lora_bias: bool
+    modules_to_save: tuple[str, ...]
+    #: Token ids by the module they are trained in; the input embedding where the config gives a plain list.
+    trainable_tokens: Mapping[str, tuple[int, ...]]
+    ensure_weight_tying: bool
+    invocation: tuple[int, ...] | None
+    task_type: str
     warnings: tuple[str, ...]
     matcher: Matcher = made_by(default_factory=Matcher, compare=False)
+
+    @property
+    def classifies(self) -> bool:
+        return self.task_type == "SEQ_CLS"
 
     def rank_of(self, module: str) -> int:
         key = self.matcher.first_key(self.rank_pattern, module)
@@ -73,16 +90,42 @@ def read_lora_config(config: Mapping[str, Any]) -> tuple[LoraConfig | None, list
         exclude_modules=read.names("exclude_modules"),
         layers_to_transform=read.layers(),
         layers_pattern=_as_tuple(read.names("layers_pattern")),
+        use_dora=read.flag("use_dora"),
+        bias=read.choice("bias", ("none", "all", "lora_only")),
+        lora_bias=read.flag("lora_bias"),
+        modules_to_save=_as_tuple(read.names("modules_to_save")),
+        trainable_tokens=read.trainable_tokens(),
+        ensure_weight_tying=read.flag("ensure_weight_tying"),
+        invocation=read.token_ids("alora_invocation_tokens"),
+        task_type=str(config.get("task_type"))[:40],
         warnings=tuple(read.unknown()),
     )
-    problems = read.problems + list(_unsupported(config))
+    problems = read.problems + list(_unsupported(config)) + _contradictions(made)
     return (None if problems else made), problems
+
+
+def _contradictions(made: LoraConfig) -> list[str]:
+    """Fields that PEFT does not take together, or whose sum has no served form."""
+    problems = []
+    if made.lora_bias and made.use_dora:
+        problems.append("lora_bias and use_dora are both true; PEFT has no such adapter.")
+    if made.invocation is not None:
+        others = {
+            "use_dora": made.use_dora,
+            "bias": made.bias != "none",
+            "modules_to_save": bool(made.modules_to_save),
+            "trainable_token_indices": bool(made.trainable_tokens),
+        }
+        problems += [
+            f"{field}: not served together with alora_invocation_tokens, as it would not wait for the invocation."
+            for field, there in others.items()
+            if there
+        ]
+    return problems
 
 
 def _unsupported(config: Mapping[str, Any]) -> list[str]:
     problems = []
-    if config.get("bias", "none") not in (None, "none"):
-        problems.append(f"bias: {_short(config['bias'])} is not supported yet; train with bias='none'.")
     init = config.get("init_lora_weights")
     if isinstance(init, str) and init.lower().startswith(_CHANGES_BASE):
         problems.append(
@@ -101,12 +144,6 @@ def _unsupported(config: Mapping[str, Any]) -> list[str]:
 
 #: Fields that change the answer and have no support yet, with what each would need.
 _SWITCHES = {
-    "use_dora": "DoRA rescales the columns of W",
-    "lora_bias": "a bias on lora_B",
-    "modules_to_save": "whole replaced modules",
-    "trainable_token_indices": "replaced embedding rows",
-    "fan_in_fan_out": "transposed weights",
-    "alora_invocation_tokens": "activated LoRA",
     "use_qalora": "QA-LoRA pools its input",
     "use_bdlora": "block-diagonal LoRA",
     "layer_replication": "a base with repeated layers",
@@ -150,6 +187,31 @@ class _Reader:
         self._bad(field, "true or false")
         return False
 
+    def choice(self, field: str, choices: tuple[str, ...]) -> str:
+        value = self.config.get(field)
+        if value is None or value in choices:
+            return value or choices[0]
+        self._bad(field, f"one of {', '.join(choices)}")
+        return choices[0]
+
+    def token_ids(self, field: str) -> tuple[int, ...] | None:
+        value = self.config.get(field)
+        if value is None or value == []:
+            return None
+        if _are_token_ids(value):
+            return tuple(value)
+        self._bad(field, "a list of token ids")
+        return None
+
+    def trainable_tokens(self) -> dict[str, tuple[int, ...]]:
+        value = self.config.get("trainable_token_indices") or {}
+        by_module = value if isinstance(value, dict) else {INPUT_EMBEDDING: value}
+        if all(isinstance(name, str) and _are_token_ids(ids) and len(set(ids)) == len(ids)
+               for name, ids in by_module.items()):  # fmt: skip
+            return {name: tuple(ids) for name, ids in by_module.items()}
+        self._bad("trainable_token_indices", "a list of different token ids, or an object of such lists by module")
+        return {}
+
     def pattern(self, field: str, good: Callable[[Any], bool]) -> dict[str, Any]:
         value = self.config.get(field) or {}
         if isinstance(value, dict) and all(good(item) for item in value.values()) and _is_bounded(value):
@@ -179,12 +241,16 @@ class _Reader:
     def unknown(self) -> list[str]:
         """Warn of unknown texts; any other unknown value may change the answer, so it is a problem."""
         warnings = []
-        for field in sorted(set(self.config) - _HARMLESS - _READ - set(_SWITCHES) - {"bias"}):
+        for field in sorted(set(self.config) - _HARMLESS - _READ - set(_SWITCHES)):
             if self.config[field] and not isinstance(self.config[field], str):
                 self.problems.append(f"{field}: unknown field with a value; it may change the answer, so it must go.")
             elif self.config[field]:
                 warnings.append(f"{field}: unknown field in adapter_config.json, ignored.")
         return warnings
+
+
+def _are_token_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(_is_whole(one) and 0 <= one < _LARGEST_TOKEN for one in value)
 
 
 def _is_whole(value: Any) -> TypeGuard[int]:

@@ -1,4 +1,4 @@
-"""Which linear layers a LoRA config means, by PEFT's own rules.
+"""Which modules a LoRA config means, by PEFT's own rules.
 
 Rule: `peft.tuners.tuners_utils.check_target_module_exists`.
 """
@@ -13,19 +13,30 @@ from graftwork.adapters.outline import Outline
 ALL_LINEAR = "all-linear"
 
 
-def targeted_sites(config: LoraConfig, outline: Outline) -> frozenset[str] | None:
-    """Paths of the linear sites the config targets; None when it names none, so that the weights decide."""
+def targeted_modules(config: LoraConfig, outline: Outline) -> frozenset[str] | None:
+    """Paths of the linear layers, embedding and head that the config targets; None when it names none."""
     if config.target_modules is None:
         return None
-    return frozenset(site.path for site in outline.linears if _is_target(config, site.path))
+    ends = [site.path for site in (outline.embed, outline.head) if site is not None]
+    if _is_all_linear(config):  # it leaves out the head
+        ends = []
+    found = {path for path in (*outline.site_of, *ends) if _is_target(config, path)}
+    if config.ensure_weight_tying and outline.tied and found & set(ends):
+        found.update(ends)
+    return frozenset(found)
 
 
 def unservable_targets(config: LoraConfig, outline: Outline) -> list[str]:
     """Modules of the base that the config names, one by one, but that no LoRA can be served on here."""
     if not isinstance(config.target_modules, tuple):
         return []
-    others = (path for path in outline.modules if path not in outline.site_of)
+    served = {*outline.site_of, *(site.path for site in (outline.embed, outline.head) if site is not None)}
+    others = (path for path in outline.modules if path not in served)
     return [path for path in others if not _excluded(config, path) and _is_named(config.target_modules, path)]
+
+
+def _is_all_linear(config: LoraConfig) -> bool:
+    return isinstance(config.target_modules, str) and config.target_modules.lower() == ALL_LINEAR
 
 
 def _is_named(names: tuple[str, ...], path: str) -> bool:
@@ -37,7 +48,7 @@ def _is_target(config: LoraConfig, path: str) -> bool:
         return False
     targets = config.target_modules
     if isinstance(targets, str):
-        return targets.lower() == ALL_LINEAR or config.matcher.matches(targets, path)
+        return _is_all_linear(config) or config.matcher.matches(targets, path)
     assert targets is not None, "the caller handles a config without targets"
     return path in targets or (_is_named(targets, path) and _in_layers(config, path))
 

@@ -1,4 +1,4 @@
-"""Which stored tensor is which half of which linear site's low-rank pair."""
+"""Which stored tensor is which part of which module: pairs, magnitudes, biases, whole weights, single tokens."""
 
 from __future__ import annotations
 
@@ -8,23 +8,37 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graftwork.adapters.folder import StoredTensor
+from graftwork.adapters.module_names import find_module
 from graftwork.adapters.outline import Outline
+from graftwork.adapters.whole_modules import SCORE_NAMES
 
-Part = Literal["lora_A", "lora_B"]
+Part = Literal[
+    "lora_A", "lora_B", "lora_B.bias", "magnitude", "embedding_A", "embedding_B", "tokens", "weight", "base", "bias"
+]
 
-#: PEFT writes `base_model.model.<module>.lora_A.weight`; a raw state dict also names the adapter (`lora_A.default`).
-_KEY = re.compile(r"(?P<module>.+)\.(?P<part>lora_A|lora_B)(?:\.default)?\.weight")
-_WRAPPERS = ("base_model.model.", "base_model.")
+#: How a key ends, in PEFT's file or in a raw state dict, where the adapter's name stands as well.
+_ENDINGS: tuple[tuple[str, Part], ...] = (
+    (r"lora_A(\.[^.]+)?\.weight", "lora_A"),
+    (r"lora_B(\.[^.]+)?\.weight", "lora_B"),
+    (r"lora_B(\.[^.]+)?\.bias", "lora_B.bias"),
+    (r"lora_magnitude_vector(\.[^.]+)??(\.weight)?", "magnitude"),
+    (r"lora_embedding_A(\.[^.]+)?", "embedding_A"),
+    (r"lora_embedding_B(\.[^.]+)?", "embedding_B"),
+    (r"token_adapter\.trainable_tokens_delta(\.[^.]+)?", "tokens"),
+    (r"(token_adapter\.)?base_layer\.weight", "base"),
+    (r"base_layer\.bias", "bias"),
+    (r"(modules_to_save(\.[^.]+)?\.)?weight", "weight"),
+    (r"(modules_to_save(\.[^.]+)?\.)?bias", "bias"),
+)
+_KEYS = tuple((re.compile(rf"(?P<module>.+?)\.{ending}"), part) for ending, part in _ENDINGS)
 
 
 @dataclass(frozen=True)
-class Pair:
-    """The two halves found for one site; either may be missing in a damaged file."""
+class ModuleTensors:
+    """Everything stored for one module of the base, or for a classification head."""
 
-    module: str
-    site: int
-    a: StoredTensor | None
-    b: StoredTensor | None
+    path: str
+    parts: Mapping[Part, StoredTensor]
 
 
 @dataclass(frozen=True)
@@ -33,8 +47,8 @@ class Unmatched:
     reason: str
 
 
-def match_tensors(tensors: Mapping[str, StoredTensor], outline: Outline) -> tuple[list[Pair], list[Unmatched]]:
-    """Pair every tensor with a linear site of the base; what fits none is returned with the reason."""
+def match_tensors(tensors: Mapping[str, StoredTensor], outline: Outline) -> tuple[list[ModuleTensors], list[Unmatched]]:
+    """Every tensor by its module and part, in the base's order; what fits none is returned with the reason."""
     found: dict[str, dict[Part, StoredTensor]] = {}
     unmatched: list[Unmatched] = []
     for tensor in tensors.values():
@@ -42,34 +56,35 @@ def match_tensors(tensors: Mapping[str, StoredTensor], outline: Outline) -> tupl
         if isinstance(place, str):
             unmatched.append(Unmatched(tensor, place))
             continue
-        module, part = place
-        halves = found.setdefault(module, {})
-        if part in halves:
-            unmatched.append(Unmatched(tensor, f"{halves[part].name} already gives {part} of {module}"))
+        path, part = place
+        parts = found.setdefault(path, {})
+        if part in parts:
+            unmatched.append(Unmatched(tensor, f"{parts[part].name} already gives {part} of {path}"))
         else:
-            halves[part] = tensor
-    order = outline.site_of
-    pairs = [Pair(name, order[name], half.get("lora_A"), half.get("lora_B")) for name, half in found.items()]
-    return sorted(pairs, key=lambda pair: pair.site), unmatched
+            parts[part] = tensor
+    return [
+        ModuleTensors(path, found[path]) for path in sorted(found, key=lambda path: _order(path, outline))
+    ], unmatched
 
 
 def locate(key: str, outline: Outline) -> tuple[str, Part] | str:
-    """The site and half a key means, or the reason why it means none."""
-    match = _KEY.fullmatch(key)
-    if match is None:
-        return "not a LoRA pair of a linear layer"
-    module = _unwrapped(match["module"])
-    part: Part = "lora_A" if match["part"] == "lora_A" else "lora_B"
-    for path in (module, f"model.{module}"):
-        if path in outline.site_of:
-            return path, part
-    if module in outline.modules or f"model.{module}" in outline.modules:
-        return f"{module} is not a linear layer whose input and output a LoRA can be served on"
+    """The module and part that a key means, or the reason why it means none."""
+    for pattern, part in _KEYS:
+        if match := pattern.fullmatch(key):
+            return _placed(match["module"], part, outline)
+    return "no part of a LoRA has such a name"
+
+
+def _placed(module: str, part: Part, outline: Outline) -> tuple[str, Part] | str:
+    known = {site.path for site in (outline.embed, outline.head) if site is not None} | outline.site_of.keys()
+    if (path := find_module(module, known)) is not None:
+        return path, part
+    if module.rpartition(".")[2] in SCORE_NAMES and part in ("weight", "bias"):
+        return module.rpartition(".")[2], part
+    if (path := find_module(module, frozenset(outline.modules))) is not None:
+        return f"{path} is not a linear layer, embedding or head that an adapter can be served on"
     return f"the base has no module {module}"
 
 
-def _unwrapped(module: str) -> str:
-    for wrapper in _WRAPPERS:
-        while module.startswith(wrapper):
-            module = module[len(wrapper) :]
-    return module
+def _order(path: str, outline: Outline) -> tuple[int, str]:
+    return outline.site_of.get(path, len(outline.linears)), path

@@ -1,0 +1,1 @@
+"""Bottleneck adapters (Houlsby, Pfeiffer, parallel, Compacter) as the `adapters` library saves them."""

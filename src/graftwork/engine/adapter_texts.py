@@ -1,0 +1,101 @@
+"""AdapterTexts: the words of each adapter that brings its own, read from its folder beside the step loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from graftwork.adapters.companions import Companions, read_companions
+from graftwork.adapters.outline import Outline
+from graftwork.engine.adapter_loader import AdapterSource
+from graftwork.engine.request import AdapterHandle
+from graftwork.engine.text import Text
+from graftwork.errors import GraftworkError, Refused, Unavailable
+
+_THREADS = 4
+_STOPPED = "The server is shutting down."
+#: What is kept: a thousand that use the base's tokenizer itself, or sixteen with a tokenizer of their own.
+_ROOM, _OWN_TOKENIZER = 1024, 64
+
+
+@dataclass(frozen=True)
+class AdapterText:
+    """What a version carries, and the text that comes of it."""
+
+    companions: Companions
+    text: Text
+
+    @property
+    def weight(self) -> int:
+        return _OWN_TOKENIZER if self.companions.added_tokens else 1
+
+
+class AdapterTexts:
+    """Owns the texts, by digest; one is made once for all who wait for it, and nothing is kept of a failure."""
+
+    def __init__(self, source: AdapterSource, outline: Outline, text: Text, timeout_s: float) -> None:
+        self._source, self._outline, self._text, self._timeout_s = source, outline, text, timeout_s
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, AdapterText] = OrderedDict()
+        self._flights: dict[str, Future[AdapterText]] = {}
+        self._closed = False
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="graftwork-text")
+
+    async def of(self, handle: AdapterHandle) -> AdapterText:
+        """The text of a version; the first call for it reads its folder.
+
+        Raises:
+            Refused: what it carries cannot be used; `problems` says why.
+            NotFound, Damaged, Unavailable: its files cannot be had, or not in time.
+        """
+        with self._lock:
+            if self._closed:
+                raise Unavailable(_STOPPED)
+            if (kept := self._kept.get(handle.digest)) is not None:
+                self._kept.move_to_end(handle.digest)
+                return kept
+            flight = self._flights.get(handle.digest)
+            if flight is None:
+                flight = self._flights[handle.digest] = self._pool.submit(self._make, handle)
+        try:  # shielded, because others may wait for the same one
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(flight)), self._timeout_s)
+        except TimeoutError as error:
+            raise Unavailable(f"The files of {handle.label} did not come in time; try again.") from error
+
+    def close(self) -> None:
+        """Take no more calls, and wait for the folder that each thread reads; whoever waits for another is told."""
+        with self._lock:
+            self._closed = True
+        self._pool.shutdown(wait=True)
+
+    def _make(self, handle: AdapterHandle) -> AdapterText:
+        made: AdapterText | None = None
+        try:
+            made = self._read(handle)
+            return made
+        except GraftworkError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise Unavailable(f"The adapter {handle.label} could not be loaded: {reason}") from error
+        finally:
+            with self._lock:
+                del self._flights[handle.digest]
+                if made is not None:
+                    self._kept[handle.digest] = made
+                    while sum(one.weight for one in self._kept.values()) > _ROOM:
+                        self._kept.popitem(last=False)
+
+    def _read(self, handle: AdapterHandle) -> AdapterText:
+        if self._closed:
+            raise Unavailable(_STOPPED)
+        folder = self._source.folder(handle.tenant, handle.digest)
+        found = read_companions(folder, self._outline.tokenizer, self._outline.vocab_size)
+        if found.problems:
+            raise Refused(
+                f"The adapter {handle.label} cannot be served on {self._outline.base}.", problems=found.problems
+            )
+        return AdapterText(found.companions, self._text.with_companions(found.companions))

@@ -1,0 +1,77 @@
+"""Templates: runs adapters' chat templates, each in a thread and a process of its own, so that none delays another."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from graftwork.engine.template_process import TemplateLimits, TemplateProcess
+from graftwork.errors import InvalidRequest, Unavailable
+
+#: Different templates with a living process, some 20 MB each; adapters with the same template share one.
+_MOST = 16
+
+_STOPPED = "The server is shutting down."
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class _Worker:
+    process: TemplateProcess
+    thread: ThreadPoolExecutor
+
+
+class Templates:
+    """Owns the processes; of too many the one that was used the longest ago ends."""
+
+    def __init__(self, limits: TemplateLimits, most: int = _MOST) -> None:
+        self._limits, self._most = limits, most
+        self._lock = threading.Lock()
+        self._workers: OrderedDict[str, _Worker] = OrderedDict()
+        self._closed = False
+
+    def submit(self, source: str, call: Callable[[TemplateProcess], Result]) -> Future[Result]:
+        """Have `call` done with the process of a template, after those asked for before.
+
+        Raises:
+            Unavailable: all are closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise Unavailable(_STOPPED)
+            worker = self._workers.get(source)
+            if worker is None:
+                thread = ThreadPoolExecutor(1, thread_name_prefix="graftwork-template")
+                worker = self._workers[source] = _Worker(TemplateProcess(source, self._limits), thread)
+            self._workers.move_to_end(source)
+            future = worker.thread.submit(self._do, call, worker.process)
+            if len(self._workers) > self._most:
+                _, oldest = self._workers.popitem(last=False)
+                oldest.thread.submit(oldest.process.kill)  # after what it still has to do
+                oldest.thread.shutdown(wait=False)
+        return future
+
+    def close(self) -> None:
+        """End all processes at once and wait for their threads."""
+        with self._lock:
+            self._closed = True
+            workers = list(self._workers.values())
+            self._workers.clear()
+        for worker in workers:
+            worker.process.kill()
+            worker.thread.shutdown(wait=True)
+            worker.process.kill()  # one that the last call may have started meanwhile
+
+    def _do(self, call: Callable[[TemplateProcess], Result], process: TemplateProcess) -> Result:
+        if not self._closed:
+            try:
+                return call(process)
+            except InvalidRequest:
+                if not self._closed:  # else it was ended from here
+                    raise
+        raise Unavailable(_STOPPED)

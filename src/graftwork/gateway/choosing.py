@@ -1,0 +1,59 @@
+"""choosing: from what a request says to the one that answers it; the same at every inference door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from graftwork.engine.request import AdapterHandle
+from graftwork.gateway.engine_slot import GenerationEngine
+from graftwork.gateway.services import Services, tenant_of
+from graftwork.gateway.signature import Signature
+from graftwork.protocol.adapters import AdapterFields
+from graftwork.protocol.not_yet import refuse_not_yet_headers
+from graftwork.traffic.choice import Asked, Decision, choose, require_base
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The engine, what it is to answer with (None: the base itself), and how the answer is signed."""
+
+    engine: GenerationEngine
+    adapter: AdapterHandle | None
+    signature: Signature
+
+    @property
+    def model(self) -> str:
+        return self.signature.model
+
+
+def choose_for(request: Request, services: Services, body: AdapterFields) -> Chosen:
+    """Who answers `request`.
+
+    Raises:
+        UnknownModel, InvalidRequest, Refused: as `choose` and `require_base`.
+        Unavailable: there is no engine, or not yet.
+    """
+    refuse_not_yet_headers(request.headers)
+    tenant = tenant_of(request)
+    adapters = tuple((one.ref, one.scale) for one in body.adapters or ())
+    asked = Asked(body.model, body.adapter_id, request.headers.get("x-adapter-id"), adapters)
+    decision = choose(asked, tenant=tenant, base=services.base, versions=services.snapshots.current())
+    engine = services.engine.get()
+    base_digest = engine.outline.weights_digest
+    require_base(decision, base=services.base, base_digest=base_digest)
+    signature = Signature(request.state.request_id, decision, base_digest)
+    return Chosen(engine, _handle(decision, tenant), signature)
+
+
+def _handle(decision: Decision, tenant: str) -> AdapterHandle | None:
+    if decision.digest is None:
+        return None
+    parts = decision.composition.parts if decision.composition else ()
+    return AdapterHandle(
+        digest=decision.digest,
+        tenant=tenant,
+        label=decision.model,
+        parts=tuple((AdapterHandle(version.digest, tenant, version.label), scale) for version, scale in parts),
+    )

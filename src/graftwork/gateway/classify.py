@@ -1,0 +1,65 @@
+"""POST /v1/classify: texts as classes, by an adapter that was trained with a head for them; the body is vLLM's."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from graftwork.engine.request import Pooled
+from graftwork.gateway.choosing import choose_for
+from graftwork.gateway.disconnect import unless_gone
+from graftwork.gateway.openapi import body_of
+from graftwork.gateway.poolings import pooling_requests, usage
+from graftwork.gateway.request_body import read_json
+from graftwork.gateway.services import services_of
+from graftwork.protocol.pooling import ClassifyRequest
+
+router = APIRouter(prefix="/v1", tags=["inference"])
+
+
+@router.post("/classify", openapi_extra=body_of(ClassifyRequest))
+async def classify(request: Request) -> Response:
+    """The likeliest class of each input, in order, with the probabilities of all."""
+    services = services_of(request)
+    body = await read_json(request, services.settings.max_body_bytes, ClassifyRequest)
+    chosen = choose_for(request, services, body)
+    requests = pooling_requests(chosen.signature.request_id, body.inputs, "classes", chosen.adapter)
+    results = await unless_gone(request.receive, services.poolings.run(chosen.engine, requests, chosen.model))
+    answer = {
+        "id": f"classify-{chosen.signature.request_id}",
+        "object": "list",
+        "created": int(time.time()),
+        "model": chosen.model,
+        "data": [_classified(index, one, logits=bool(body.logits)) for index, one in enumerate(results)],
+        "usage": {**usage(results), "completion_tokens": 0},
+        "graftwork": chosen.signature.to_json(),
+    }
+    return JSONResponse(answer, headers=chosen.signature.headers())
+
+
+def _classified(index: int, result: Pooled, *, logits: bool) -> dict[str, Any]:
+    probs = probabilities(result.values)
+    return {
+        "index": index,
+        "label": result.labels[probs.index(max(probs))],
+        "probs": probs,
+        "num_classes": len(probs),
+        **({"logits": list(result.values)} if logits else {}),
+    }
+
+
+def probabilities(logits: Sequence[float]) -> list[float]:
+    """Softmax; of a single class, where that would always be 1, the logistic function."""
+    if len(logits) == 1:
+        logits = (logits[0], 0.0)
+        return probabilities(logits)[:1]
+    most = max(logits)
+    weights = [math.exp(one - most) for one in logits]
+    total = math.fsum(weights)
+    return [one / total for one in weights]

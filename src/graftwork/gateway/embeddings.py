@@ -1,0 +1,80 @@
+"""POST /v1/embeddings: texts as vectors, by the base or by any adapter."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import math
+import sys
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from graftwork.engine.request import Pooled
+from graftwork.errors import InvalidRequest
+from graftwork.gateway.choosing import Chosen, choose_for
+from graftwork.gateway.disconnect import unless_gone
+from graftwork.gateway.openapi import body_of
+from graftwork.gateway.poolings import pooling_requests, usage
+from graftwork.gateway.request_body import read_json
+from graftwork.gateway.services import services_of
+from graftwork.protocol.pooling import EmbeddingRequest
+
+router = APIRouter(prefix="/v1", tags=["inference"])
+
+
+@router.post("/embeddings", openapi_extra=body_of(EmbeddingRequest))
+async def embeddings(request: Request) -> Response:
+    """One vector for each input, in order."""
+    services = services_of(request)
+    body = await read_json(request, services.settings.max_body_bytes, EmbeddingRequest)
+    chosen = choose_for(request, services, body)
+    _check_dimensions(body.dimensions, chosen.engine.outline.hidden_size)
+    requests = pooling_requests(chosen.signature.request_id, body.inputs, body.pooling or "mean", chosen.adapter)
+    results = await unless_gone(request.receive, services.poolings.run(chosen.engine, requests, chosen.model))
+    content = await asyncio.to_thread(_written, results, body, chosen)  # millions of digits, perhaps
+    return Response(content, headers=chosen.signature.headers(), media_type="application/json")
+
+
+def _check_dimensions(asked: int | None, hidden_size: int) -> None:
+    if asked is not None and asked != hidden_size:
+        raise InvalidRequest(
+            f"dimensions is {asked}, but this base's vectors have {hidden_size} numbers, and it was not trained for "
+            f"shorter ones. Leave it out, or give {hidden_size}.",
+            field="dimensions",
+        )
+
+
+def _written(results: Sequence[Pooled], body: EmbeddingRequest, chosen: Chosen) -> bytes:
+    normalize = body.normalize is not False
+    vectors = [_vector(one.values, normalize=normalize) for one in results]
+    write = _base64 if body.encoding_format == "base64" else array.tolist
+    answer = {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": index, "embedding": write(vector)} for index, vector in enumerate(vectors)
+        ],
+        "model": chosen.model,
+        "usage": usage(results),
+        "graftwork": chosen.signature.to_json(),
+    }
+    return json.dumps(answer).encode()
+
+
+def _vector(values: Sequence[float], *, normalize: bool) -> array[float]:
+    """float32, of length 1 if asked for; a vector of zeros stays one."""
+    length = math.hypot(*values) if normalize else 1.0
+    return array("f", [value / (length or 1.0) for value in values])
+
+
+def _base64(vector: array[float]) -> Any:
+    """As OpenAI has it: the bytes of little-endian float32."""
+    if sys.byteorder == "big":
+        vector = array("f", vector)
+        vector.byteswap()
+    return base64.b64encode(vector.tobytes()).decode()

@@ -1,0 +1,28 @@
+"""AdapterFields: whose answer a request wants; every inference body has them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from graftwork.protocol.body import Body
+
+MAX_ADAPTERS = 8
+
+
+class ScaledAdapter(Body):
+    """One of several adapters that answer together; a misspelt field would change what it does, so none is let by."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ref: str
+    scale: float = 1.0
+
+
+class AdapterFields(Body):
+    """`model` as OpenAI has it; `adapter_id` or `adapters` win over it."""
+
+    model: str | None = None
+    adapter_id: str | None = None
+    adapters: Annotated[list[ScaledAdapter] | None, Field(max_length=MAX_ADAPTERS)] = None
