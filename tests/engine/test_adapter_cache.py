@@ -11,8 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from graftwork.adapters.deltas import LowRankPart
 from graftwork.adapters.outline import LinearSite, Outline
-from graftwork.adapters.serving_form import LowRankSlice, ServingForm
+from graftwork.adapters.serving_form import LowRankSlice, ServingForm, Site, Weights
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.errors import Refused, Unavailable
 from support.scale import times
@@ -67,6 +68,21 @@ def test_a_matrix_never_straddles_two_pages() -> None:
         ):
             start = int(table[slot, index])
             assert start // (1 << 16) == (start + rank * width - 1) // (1 << 16)
+
+
+def test_weights_that_parts_share_are_kept_once() -> None:
+    cache, shared = cache_of(8), Weights.of(torch.arange(40_000.0).view(200, 200))
+    own = [Weights.of(torch.full((100,), float(number))) for number in range(8)]
+    parts = tuple(LowRankPart(Site("linear", number), shared, one) for number, one in enumerate(own))
+    insert(cache, "a", ServingForm(parts=parts))
+    assert cache.used_bytes == PAGE_BYTES
+    slot = cache.pin("a")
+    assert slot is not None
+    for number, one in enumerate(own):
+        (placed,) = cache.slots.parts[slot][Site("linear", number)]
+        assert isinstance(placed, LowRankPart)
+        assert torch.equal(placed.a.whole(), shared.whole()) and torch.equal(placed.b.whole(), one.whole())
+        assert placed.a.chunks[0].data_ptr() != shared.chunks[0].data_ptr()
 
 
 def test_evicts_only_unpinned_and_the_least_recently_used_first() -> None:

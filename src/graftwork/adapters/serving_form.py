@@ -99,7 +99,8 @@ class Affine:
 class Part:
     """What a kind does at one site in plain torch; its `Weights` fields are copied into pages, the rest is kept.
 
-    A kind subclasses it in its own folder: a frozen dataclass with fields of type `Weights` and `act`.
+    A kind subclasses it in its own folder: a frozen dataclass with fields of type `Weights` and `act`. A `Weights`
+    object that several parts of a form share is copied once.
     """
 
     site: Site

@@ -185,8 +185,9 @@ class AdapterCache:
                 getattr(affine, table)[slot, one.site] = next(where)[0][0]
         affine.any[slot] = bool(form.affines)
         parts: dict[Site, tuple[Part, ...]] = {}
+        placed = {id(given): Weights(tuple(chunk for _, chunk in next(where))) for given in _distinct(form.parts)}
         for part in form.parts:
-            weights = {name: Weights(tuple(chunk for _, chunk in next(where))) for name in part.weights()}
+            weights = {name: placed[id(given)] for name, given in part.weights().items()}
             parts[part.site] = (*parts.get(part.site, ()), part.placed(weights))
         self.slots.parts[slot] = parts
         self.slots.traits[slot] = form.traits
@@ -253,11 +254,15 @@ def _pieces(form: ServingForm, itemsize: int) -> Iterator[_Piece]:
     for affine in form.affines:
         for vector in _vectors(affine).values():
             yield _Piece(vector, 1, vector.numel() * vector.itemsize // itemsize)
-    for part in form.parts:
-        for weights in part.weights().values():
-            tensor = weights.whole()
-            assert tensor.itemsize % itemsize == 0, "a part keeps its weights in the serving dtype or a wider one"
-            yield _Piece(tensor, tensor.shape[0], tensor.shape[1] * tensor.itemsize // itemsize)
+    for weights in _distinct(form.parts):
+        tensor = weights.whole()
+        assert tensor.itemsize % itemsize == 0, "a part keeps its weights in the serving dtype or a wider one"
+        yield _Piece(tensor, tensor.shape[0], tensor.shape[1] * tensor.itemsize // itemsize)
+
+
+def _distinct(parts: Sequence[Part]) -> list[Weights]:
+    """The weights of all parts; an object that several parts share is kept once."""
+    return list({id(weights): weights for part in parts for weights in part.weights().values()}.values())
 
 
 def _vectors(affine: Affine) -> dict[str, torch.Tensor]:

@@ -9,7 +9,7 @@ from contracts.kinds import KindCase
 from support.tiny import save_peft
 
 STORED, DRAWN = "stored projections", "projections drawn again (save_projection false)"
-#: Wide enough for a delta that is larger than a page and yet smaller as two halves than written out.
+#: Wide enough for random matrices that are larger than a page.
 WIDE = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 2}
 
 

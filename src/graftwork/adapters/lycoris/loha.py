@@ -88,5 +88,5 @@ def _norm(a1: Matrix, b1: Matrix, a2: Matrix, b2: Matrix, scale: float) -> float
     square = 0.0
     for row in range(0, len(a1), _ROWS):
         delta = (a1[row : row + _ROWS] @ b1) * (a2[row : row + _ROWS] @ b2) * np.float32(scale)
-        square += float(np.sum(np.square(delta, dtype=np.float64)))
+        square += float(np.vdot(delta, delta))
     return float(np.sqrt(square))

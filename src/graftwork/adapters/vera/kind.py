@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from graftwork.adapters.checks import entry, shape_problem, value_problem
 from graftwork.adapters.folder import AdapterFolder, StoredTensor
 from graftwork.adapters.outline import LinearSite, Outline
-from graftwork.adapters.site_tensors import Finding, SiteTensors, account_sites, low_rank_finding, match_sites
+from graftwork.adapters.site_tensors import Finding, SiteTensors, account_sites, finding, match_sites
 from graftwork.adapters.tensor_entry import TensorEntry
 from graftwork.adapters.vera.config import VeraConfig, read_vera_config
 
@@ -33,7 +33,6 @@ _SHARED = {
     f"{prefix}{name}{suffix}": name
     for name in ("vera_A", "vera_B") for prefix in ("base_model.", "") for suffix in ("", ".default")
 }  # fmt: skip
-Matrix = npt.NDArray[np.float32]
 
 
 class Vera:
@@ -55,8 +54,10 @@ class Vera:
         config = read_vera_config(folder.config)
         shared, own = _parted(folder)
         lines, wrong = _account_shared(config, shared, outline)
-        matrices = {name: tensor.float32() for name, tensor in shared.items()} if shared and not wrong else None
-        look = partial(_look, config, matrices)
+        peak = 1.0  # the largest element of A times that of B: where they are drawn, none is larger
+        if all(line.used for line in lines):
+            peak = prod(float(np.abs(tensor.float32()).max(initial=0.0)) for tensor in shared.values())
+        look = partial(_look, config, peak)
         entries, problems, warnings = account_sites(folder, outline, config.fields, config.targets, own, _PARTS, look)
         return sorted([*entries, *lines], key=lambda line: line.name), [*problems, *wrong], warnings
 
@@ -65,24 +66,23 @@ class Vera:
     ) -> ServingForm:
         import torch
 
-        from graftwork.adapters.deltas import dense, form_of, low_rank, low_rank_is_smaller
+        from graftwork.adapters.serving_form import ServingForm, Site, Weights
+        from graftwork.adapters.vera.parts import VeraPart
         from graftwork.adapters.vera.projections import drawn
 
         config = read_vera_config(folder.config)
         shared, own = _parted(folder)
-        shared_a, shared_b = (
-            (torch.from_numpy(shared[name].float32()) for name in ("vera_A", "vera_B"))
+        matrices = (
+            [torch.from_numpy(shared[name].float32()) for name in ("vera_A", "vera_B")]
             if config.stored
             else drawn(config.seed, config.shapes(outline))
         )
-        deltas = []
+        a, b = (Weights.of(matrix.to(dtype)) for matrix in matrices)
+        parts = []
         for stored in match_sites(own, _PARTS, outline)[0]:
-            site = outline.linears[stored.index]
-            b, d = (torch.from_numpy(stored.parts[part].float32())[:, None] for part in _PARTS)
-            up, down = b * shared_b[: site.out_features], d * shared_a[:, : site.in_features]
-            small = low_rank_is_smaller(config.rank, site)
-            deltas.append(low_rank(stored.index, down, up, dtype) if small else dense(stored.index, up @ down, dtype))
-        return form_of(deltas)
+            after, between = (Weights.of(torch.from_numpy(stored.parts[part].float32()).to(dtype)) for part in _PARTS)
+            parts.append(VeraPart(Site("linear", stored.index), a, between, b, after))
+        return ServingForm(parts=tuple(parts))
 
 
 def _parted(folder: AdapterFolder) -> tuple[dict[str, StoredTensor], list[StoredTensor]]:
@@ -123,14 +123,13 @@ def _shared_problems(
     return problems
 
 
-def _look(config: VeraConfig, shared: Mapping[str, Matrix] | None, stored: SiteTensors, site: LinearSite) -> Finding:
+def _look(config: VeraConfig, peak: float, stored: SiteTensors, site: LinearSite) -> Finding:
     shapes = {"vera_lambda_b": (site.out_features,), "vera_lambda_d": (config.rank,)}
     if problems := stored.problems(shapes, f"rank {config.rank} of the config"):
         return Finding(problems, config.rank)
-    b, d = (stored.parts[part].float32() for part in _PARTS)
-    if not (b.any() and d.any()):
+    largest = [float(np.abs(stored.parts[part].float32()).max()) for part in _PARTS]
+    if 0.0 in largest:
         return Finding(rank=config.rank, norm=0.0)
-    if shared is None:
-        return Finding(rank=config.rank)
-    a_rows, b_rows = shared["vera_A"][:, : site.in_features], shared["vera_B"][: site.out_features]
-    return low_rank_finding(site.path, d[:, None] * a_rows, b[:, None] * b_rows, config.rank)
+    if peak * largest[0] * largest[1] * config.rank > np.finfo(np.float32).max:
+        return finding(site.path, float("inf"), config.rank)
+    return Finding(rank=config.rank)
