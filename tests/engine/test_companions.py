@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -206,11 +206,25 @@ async def test_companions_that_cannot_be_used_are_refused_and_nothing_is_kept(ro
         assert (await engine.companions(AdapterHandle("bad", "local", "bad:1.0.0"))).defaults.temperature == 0.5
 
 
+@dataclass
+class _Held(FolderSource):
+    """Gives nothing before its gate is open."""
+
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def folder(self, tenant: str, digest: str) -> Path:
+        self.gate.wait(5)
+        return super().folder(tenant, digest)
+
+
 async def test_many_who_wait_read_a_folder_once_and_a_failure_is_not_kept(roomy: Tiny) -> None:
-    source = FolderSource(roomy.root, failure=Damaged("the blob is damaged"))
+    source = _Held(roomy.root, failure=Damaged("the blob is damaged"))
     texts = AdapterTexts(source, roomy.outline, Text.open(roomy.base.folder), 10.0)
     handle = AdapterHandle("own", "local", "own:1.0.0")
-    outcomes = await asyncio.gather(*(texts.of(handle) for _ in range(20)), return_exceptions=True)
+    waiting = [asyncio.ensure_future(texts.of(handle)) for _ in range(20)]
+    await asyncio.sleep(0)  # all of them have joined before the first can fail
+    source.gate.set()
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(one, Damaged) for one in outcomes) and source.reads == ["own"]
     source.failure = None
     made = await asyncio.gather(*(texts.of(handle) for _ in range(20)))
