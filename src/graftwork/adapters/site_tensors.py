@@ -132,7 +132,7 @@ def low_rank_finding(
     return finding(path, norm, rank, scale)
 
 
-def finding(path: str, norm: float, rank: int, scale: float | None = None) -> Finding:
+def finding(path: str, norm: float, rank: int | None = None, scale: float | None = None) -> Finding:
     """What a norm says of a layer without other problems."""
     if np.isfinite(norm):
         return Finding((), rank, scale, norm)

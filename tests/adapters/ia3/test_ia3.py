@@ -42,6 +42,11 @@ def test_vectors_of_ones_have_no_effect_and_say_so(whole: Path, tiny: Tiny, tmp_
     assert made.ok and any("no effect" in warning for warning in made.warnings)
 
 
+def test_a_vector_beyond_float32_is_refused(whole: Path, tiny: Tiny, tmp_path: Path) -> None:
+    folder = edited(whole, tmp_path / "huge", lambda old: {name: np.full_like(old[name], 1e38) for name in old})
+    assert "overflows" in " ".join(account(folder, tiny).problems)
+
+
 @pytest.mark.parametrize(
     ("changes", "word"),
     [

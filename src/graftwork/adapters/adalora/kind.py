@@ -35,6 +35,7 @@ class Adalora:
         {
             "low-rank pairs with singular values": "served",
             "ranks that training took away (rank_pattern)": "served",
+            "the output head or other modules as targets": "refused",
             "bias": "refused",
             "trainable_token_indices": "refused",
             "modules_to_save": "refused",

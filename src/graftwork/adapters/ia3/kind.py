@@ -15,7 +15,7 @@ import numpy as np
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.ia3.config import Ia3Config, read_ia3_config
 from graftwork.adapters.outline import LinearSite, Outline
-from graftwork.adapters.site_tensors import Finding, SiteTensors, account_sites, match_sites
+from graftwork.adapters.site_tensors import Finding, SiteTensors, account_sites, finding, match_sites
 from graftwork.adapters.tensor_entry import TensorEntry
 
 if TYPE_CHECKING:
@@ -73,4 +73,4 @@ def _look(config: Ia3Config, stored: SiteTensors, site: LinearSite) -> Finding:
     )
     if problems:
         return Finding(problems)
-    return Finding(norm=float(np.linalg.norm(stored.parts["ia3_l"].float32() - 1)))  # ones change nothing
+    return finding(site.path, float(np.linalg.norm(stored.parts["ia3_l"].float32() - 1)))  # ones change nothing

@@ -39,6 +39,7 @@ class Loha:
         {
             "products of two low-rank products": "served",
             "rank and alpha patterns": "served",
+            "the output head or other modules as targets": "refused",
             "convolutions": "refused",
             "modules_to_save": "refused",
         }

@@ -41,6 +41,7 @@ class Lokr:
             "Kronecker products": "served",
             "decompose_both and decompose_factor": "served",
             "rank and alpha patterns": "served",
+            "the output head or other modules as targets": "refused",
             "convolutions": "refused",
             "modules_to_save": "refused",
         }

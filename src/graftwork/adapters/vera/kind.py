@@ -43,6 +43,7 @@ class Vera:
         {
             "stored projections": "served",
             "projections drawn again (save_projection false)": "served",
+            "the output head or other modules as targets": "refused",
             "bias": "refused",
             "modules_to_save": "refused",
         }
