@@ -57,9 +57,7 @@ def test_parts_change_their_own_rows_and_know_where_they_begin(tiny: Tiny) -> No
     assert torch.equal(untouched, torch.zeros(7, 4))
 
 
-async def test_a_part_that_fails_ends_its_own_rows_only(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_part_that_fails_ends_its_own_rows_only(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     from graftwork.adapters.lora.kind import Lora
 
     plain = Lora.serving_form
