@@ -175,7 +175,7 @@ def whole_module(module: ModuleTensors, config: LoraConfig, outline: Outline) ->
     and head are tied.
     """
     path, parts = module.path, module.parts
-    named = path in SCORE_NAMES or any(path == one or path.endswith(f".{one}") for one in config.modules_to_save)
+    named = path in SCORE_NAMES or config.saves(path)
     ends = {site.path for site in (outline.embed, outline.head) if site is not None}
     weight = parts.get("weight") if named or path in ends else None
     weight = weight if weight is not None else (parts.get("base") if path in ends else None)

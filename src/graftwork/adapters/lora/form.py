@@ -141,15 +141,12 @@ class LoraForm:
         if whole is None or self._is_the_bases_own(whole, module):
             return
         yield from whole.parts(self._outline, self._dtype)
-        both = "base" in module.parts or not self._named(module.path) or self._config.ensure_weight_tying
+        both = "base" in module.parts or not self._config.saves(module.path) or self._config.ensure_weight_tying
         if self._outline.tied and both and whole.path not in SCORE_NAMES and whole.path not in self._outline.site_of:
             other = {self._outline.embed, self._outline.head} - {None}
             for site in other:
                 if site is not None and site.path != whole.path:
                     yield from WholeModule(site.path, whole.weight).parts(self._outline, self._dtype)
-
-    def _named(self, path: str) -> bool:
-        return any(path == name or path.endswith(f".{name}") for name in self._config.modules_to_save)
 
     def _is_the_bases_own(self, whole: WholeModule, module: ModuleTensors) -> bool:
         """Whether the stored weights are a copy of the base's: PEFT adds one to every adapter of an embedding."""

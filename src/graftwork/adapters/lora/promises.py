@@ -21,8 +21,6 @@ Stored = Mapping[str, Mapping[Part, StoredTensor]]
 def promise_problems(config: LoraConfig, outline: Outline, modules: list[ModuleTensors]) -> list[str]:
     """One problem per field that says something else than the stored tensors; a few modules by name in each."""
     targets = targeted_modules(config, outline)
-    if targets is None:
-        return ["target_modules: missing or null; it must say which modules the adapter changes."]
     stored: Stored = {module.path: module.parts for module in modules}
     paired = {path for path, parts in stored.items() if _PAIR & parts.keys()}
     found = {
