@@ -257,10 +257,10 @@ def kinds() -> str:
     found = all_kinds()
     lines = [
         "# Kinds of adapters\n",
-        "What is served is answered as the kind's own library answers, alone and in a batch with every other kind; a test "
-        "holds each served feature to that library. What is refused is "
-        "refused at the push, by the name of its field or tensor. How folders are read is on "
-        "[a page of its own](../howto/bring-an-adapter.md), what the places are in [architecture](../architecture.md).\n",
+        "What is served is answered as the kind's own library answers, alone and in a batch with every other kind; a "
+        "test holds each served feature to that library. What is refused is refused at the push, by the name of its "
+        "field or tensor. How folders are read is on [a page of its own](../howto/bring-an-adapter.md), what the "
+        "places are in [architecture](../architecture.md#where-adapters-act).\n",
         "| kind | `peft_type` | what it is | acts at | papers |",
         "|---|---|---|---|---|",
     ]

@@ -1,9 +1,10 @@
-"""The pages about kinds: where each kind acts, which paper it follows, and that code which a page quotes is the code."""
+"""The pages about kinds: where each acts, which papers it follows, which files are read, and that quotes are true."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -15,11 +16,12 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from contracts.kinds import KindCase, all_cases
-from docs.pages import ROOT, blocks_of
+from docs.pages import ROOT, blocks_of, text_of
 from docs.test_docs import generator
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.kinds import ADAPTER_KINDS, all_kinds
 from graftwork.adapters.serving_form import ServingForm
+from graftwork.adapters.weight_files import WEIGHT_NAMES
 from graftwork.models.prepare import prepare_base
 from graftwork.settings import Settings
 from support.tiny import make_base
@@ -33,7 +35,7 @@ class Weights:
     """The weights of a base, as transformers reads them."""
 
     def __init__(self, base: Path) -> None:
-        self._tensors = AutoModelForCausalLM.from_pretrained(base).state_dict()
+        self._tensors: dict[str, torch.Tensor] = AutoModelForCausalLM.from_pretrained(base).state_dict()
 
     def weight(self, path: str) -> torch.Tensor:
         return self._tensors[f"{path}.weight"]
@@ -82,6 +84,11 @@ def test_papers_are_those_that_the_code_of_the_kind_names() -> None:
         code = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.py"))
         assert papers[key]
         assert [paper for paper in papers[key] if f"arxiv.org/abs/{paper}" not in code] == [], key
+
+
+def test_weights_are_looked_for_in_the_order_of_the_page() -> None:
+    listed = re.findall(r"^\d\. `([^`]+)`$", text_of("docs/howto/bring-an-adapter.md"), re.M)
+    assert tuple(listed) == WEIGHT_NAMES
 
 
 def test_code_that_the_page_quotes_is_the_code() -> None:
