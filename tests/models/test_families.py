@@ -43,8 +43,10 @@ async def test_layers_and_both_ends_answer_as_peft(family: str, tmp_path: Path) 
     tiny = prepared(tmp_path, family, **FAMILIES[family])
     ends = [site.path.rpartition(".")[2] for site in (tiny.outline.embed, tiny.outline.head) if site is not None]
     assert len(ends) == 2
-    for name, targets in (("layers", "all-linear"), ("ends", ends)):
-        save_peft("LoraConfig", {"r": 4, "lora_alpha": 8, "target_modules": targets}, tiny.base.folder, tmp_path / name)
+    for folder, targets in (("layers", "all-linear"), ("ends", ends)):
+        save_peft(
+            "LoraConfig", {"r": 4, "lora_alpha": 8, "target_modules": targets}, tiny.base.folder, tmp_path / folder
+        )
     rows = [(prompt_of(n, 12 + 9 * n), name) for n, name in enumerate(("layers", None, "ends", "layers"))]
     async with running(tiny) as engine:
         answers = await ask_all(engine, [request(prompt, name, max_tokens=8) for prompt, name in rows])
