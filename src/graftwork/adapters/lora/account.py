@@ -181,7 +181,7 @@ def whole_module(module: ModuleTensors, config: LoraConfig, outline: Outline) ->
     weight = weight if weight is not None else (parts.get("base") if path in ends else None)
     if weight is None:
         return None
-    return WholeModule(path, weight, parts.get("bias") if named else None)
+    return WholeModule(path, weight, parts.get("bias"))
 
 
 def delta_norm(a: StoredTensor, b: StoredTensor, scale: float) -> tuple[float | None, list[str]]:

@@ -150,7 +150,12 @@ class LoraForm:
 
     def _is_the_bases_own(self, whole: WholeModule, module: ModuleTensors) -> bool:
         """Whether the stored weights are a copy of the base's: PEFT adds one to every adapter of an embedding."""
-        if whole.path in SCORE_NAMES or whole.bias is not None:
+        if whole.path in SCORE_NAMES:
             return False
-        mine, old = tensor_of(whole.weight, self._dtype), self._base.weight(whole.path)
-        return mine.shape == old.shape and torch.equal(mine, old)
+        pairs = [(whole.weight, self._base.weight(whole.path))]
+        if whole.bias is not None:
+            bias = self._base.bias(whole.path)
+            assert bias is not None, "the account refuses a bias that the base has not"
+            pairs.append((whole.bias, bias))
+        stored = [(tensor_of(mine, self._dtype), old) for mine, old in pairs]
+        return all(mine.shape == old.shape and torch.equal(mine, old) for mine, old in stored)
