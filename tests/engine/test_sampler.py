@@ -74,6 +74,11 @@ def test_penalised_greedy_takes_the_lowest_of_equals() -> None:
     )
 
 
+def test_repetition_penalty_passes_over_a_token_that_only_the_adapters_embedding_knows() -> None:
+    params = SamplingParams(temperature=0, repetition_penalty=2.0)
+    assert only([3.0, 2.0, 1.0], row(params, prompt=(0, 3, 900))) == Sampled(1)
+
+
 def test_repetition_penalty_counts_prompt_and_output_and_looks_at_the_sign() -> None:
     params = SamplingParams(temperature=0, repetition_penalty=2.0)
     assert only([3.0, 2.0, 1.0], row(params, prompt=(0,))).token_id == 1

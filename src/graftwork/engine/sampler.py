@@ -130,11 +130,11 @@ def _bias(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
 
 
 def _penalise(logits: torch.Tensor, row: SamplingRow) -> None:
-    """Change `logits` `[vocab]` in place, at the tokens so far only."""
+    """Change `logits` `[vocab]` in place, at the tokens so far only; one beyond them cannot be chosen anyway."""
     params = row.params
     if params.repetition_penalty != 1.0:
         seen = np.unique(np.array([*row.prompt_token_ids, *row.output_token_ids], dtype=np.int64))
-        where = torch.from_numpy(seen).to(logits.device)
+        where = torch.from_numpy(seen[seen < len(logits)]).to(logits.device)
         now = logits[where]
         logits[where] = torch.where(now > 0, now / params.repetition_penalty, now * params.repetition_penalty)
     if params.presence_penalty or params.frequency_penalty:
