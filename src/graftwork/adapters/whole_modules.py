@@ -55,10 +55,10 @@ class WholeModule:
         from graftwork.adapters.serving_form import Site
         from graftwork.adapters.stored_weights import weights_of
 
-        rows = weights_of(self.weight, dtype)
-        bias = None if self.bias is None else weights_of(self.bias, dtype)
         if outline.embed is not None and self.path == outline.embed.path:
             return [vocabulary.EmbedWeights(Site("embed"), weights_of(self.weight, dtype, outline.embed.scale))]
+        rows = weights_of(self.weight, dtype)
+        bias = None if self.bias is None else weights_of(self.bias, dtype)
         if outline.head is not None and self.path == outline.head.path:
             return [vocabulary.HeadWeights(Site("head"), rows, bias)]
         if self.path in SCORE_NAMES:
@@ -83,6 +83,8 @@ class WholeModule:
         site = next((one for one in (*outline.linears, outline.head) if one and one.path == self.path), None)
         if self.bias is None and isinstance(site, LinearSite) and site.bias:
             checked.append(f"{self.path}: the base's layer has a bias, and the adapter stores none for it.")
+        if self.bias is not None and self.path not in SCORE_NAMES and not (site is not None and site.bias):
+            checked.append(f"{self.bias.name}: a bias, which the base's {self.path} has not; leave it out.")
         return [problem for problem in checked if problem]
 
     def _wanted(self, outline: Outline) -> tuple[int | None, int, bool]:
