@@ -7,7 +7,7 @@ time: a kind brings its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -158,3 +158,14 @@ class ServingForm:
     affines: tuple[Affine, ...] = ()
     parts: tuple[Part, ...] = ()
     traits: Traits = Traits()
+
+    def tensors(self) -> Iterator[tuple[Site, Tensor]]:
+        """Every tensor with the site that it acts at; one that several parts share comes once."""
+        for low in self.slices:
+            yield from ((Site("linear", low.site), half) for half in (low.a, low.b))
+        for one in self.affines:
+            vectors = (one.scale_in, one.scale_out, one.shift)
+            yield from ((Site("linear", one.site), vector) for vector in vectors if vector is not None)
+        shared = {id(weights): (part.site, weights) for part in self.parts for weights in part.weights().values()}
+        for site, weights in shared.values():
+            yield from ((site, chunk) for chunk in weights.chunks)

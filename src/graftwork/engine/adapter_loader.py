@@ -128,4 +128,18 @@ class AdapterLoader:
             )
         opened = AdapterFolder.open(folder)
         kind = kind_of(opened.config)
-        return kind.name, kind.serving_form(opened, self._outline, dtype, self._base)
+        form = kind.serving_form(opened, self._outline, dtype, self._base)
+        if (place := _overflow(form, self._outline)) is not None:
+            raise Refused(
+                f"The adapter {handle.label} cannot be served on {self._outline.base}: what its weights come to at "
+                f"{place} is beyond {str(dtype).removeprefix('torch.')}. They are damaged, or scaled by far too much."
+            )
+        return kind.name, form
+
+
+def _overflow(form: ServingForm, outline: Outline) -> str | None:
+    """Where a form is not finite: an account sees what is stored, not what it comes to beside the base's weights."""
+    for site, tensor in form.tensors():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            return outline.linears[site.index].path if site.place == "linear" else f"{site.place} {site.index}"
+    return None
