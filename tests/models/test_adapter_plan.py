@@ -12,9 +12,12 @@ from torch import Tensor
 
 from graftwork.adapters.serving_form import Part, ServingForm, Site
 from graftwork.engine.adapter_cache import AdapterCache
+from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.runner import Runner
 from graftwork.errors import GenerationFailed
 from graftwork.kernels.select import kernels_for
 from graftwork.models.adapter_plan import AdapterPlan, AdapterRow
+from graftwork.models.load import load_model
 from support.engines import Answer, FolderSource, ask_all, prompt_of, request, running
 from support.fixtures import Tiny
 
@@ -33,6 +36,15 @@ class _AddsFirst(Part):
 
     def act(self, x: Tensor, y: Tensor, first: int) -> None:
         y += first
+
+
+@dataclass(frozen=True)
+class _BrokenHead(_Broken):
+    """A classification head that fails."""
+
+    @property
+    def width(self) -> int:
+        return 3
 
 
 def plan_of(tiny: Tiny, *forms: ServingForm) -> tuple[AdapterCache, list[int]]:
@@ -55,6 +67,15 @@ def test_parts_change_their_own_rows_and_know_where_they_begin(tiny: Tiny) -> No
     untouched = torch.zeros(7, 4)
     plan.act(Site("mlp", 0), torch.zeros(7, 4), untouched)
     assert torch.equal(untouched, torch.zeros(7, 4))
+
+
+def test_a_classification_head_that_fails_ends_its_own_row_only(tiny: Tiny) -> None:
+    cache, (slot,) = plan_of(tiny, ServingForm(parts=(_BrokenHead(Site("score")),)))
+    kernels = kernels_for("reference")
+    model = load_model(tiny.base, kernels, torch.float32, 512)
+    runner = Runner(model, kernels, KvCache(tiny.outline, torch.float32, 1 << 20), cache.slots)
+    classes = runner.classes(slot, torch.zeros(1, tiny.outline.hidden_size), 0)
+    assert classes.shape == (1, 3) and classes.isnan().all()
 
 
 async def test_a_part_that_fails_ends_its_own_rows_only(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.scheduler import Chunk
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.select import Kernels
-from graftwork.models.adapter_plan import AdapterPlan, AdapterRow
+from graftwork.models.adapter_plan import AdapterPlan, AdapterRow, run_part
 from graftwork.models.adapter_slots import AdapterSlots
 from graftwork.models.forward_batch import ForwardBatch, ForwardResult
 from graftwork.models.transformers_model import TransformersModel
@@ -67,7 +67,7 @@ class Runner:
         logits = hidden.new_zeros((hidden.shape[0], max(part.width for part in parts)))
         for part in parts:
             self._kernels.launches += 1
-            part.act(hidden, logits, first)
+            run_part(part, hidden, logits, first)
         return logits
 
     def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32], wanted: Rows[range]) -> AdapterPlan | None:

@@ -96,8 +96,13 @@ class AdapterPlan:
             return
         for one in self._acting.get(site, ()):
             self._kernels.launches += 1
-            try:
-                one.part.act(x[one.rows], y[one.rows], one.first)
-            except Exception:
-                log.exception("%s failed at %s; its rows end with an error.", type(one.part).__name__, site)
-                y[one.rows] = float("nan")
+            run_part(one.part, x[one.rows], y[one.rows], one.first)
+
+
+def run_part(part: Part, x: Tensor, y: Tensor, first: int) -> None:
+    """Let a part act on its own rows, as `Part.act`; where it fails they become NaN, which ends them and no others."""
+    try:
+        part.act(x, y, first)
+    except Exception:
+        log.exception("%s failed at %s; its rows end with an error.", type(part).__name__, part.site)
+        y.fill_(float("nan"))
