@@ -117,22 +117,25 @@ class Scheduler:
         self.num_preemptions += 1
 
     def _admit(self, budget: int, chosen: dict[str, Chunk]) -> None:
+        passed: list[Sequence] = []  # rows to rate, of which this step has enough; they hold nobody else back
         while self.waiting and budget > 0 and len(self.running) < self._max_num_seqs:
             sequence = self.waiting[0]
             # The whole of it must fit now, and a page stay free: else it would be preempted as soon as it ran.
             spare = 1 if self.running else 0
             whole = len(sequence.tokens) + (sequence.max_tokens > 0)
             if self._kv.missing(sequence.pages, whole) + spare > self._kv.pool.num_free:
-                return
+                break
+            self.waiting.popleft()
             count = _count(sequence, budget, chosen)
             if not count:
-                return
-            self.waiting.popleft()
+                passed.append(sequence)
+                continue
             grown = self._kv.grow(sequence.pages, sequence.num_computed + count)
             assert grown, "free pages were counted above"
             self.running.append(sequence)
             chosen[sequence.id] = Chunk(sequence, count)
             budget -= count
+        self.waiting.extendleft(reversed(passed))
 
     def check(self) -> None:
         """Rows are in one place each; pages are held by running rows only, enough for what is computed."""
