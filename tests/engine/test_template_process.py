@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
@@ -142,6 +143,19 @@ def test_a_process_that_was_stopped_starts_again() -> None:
         process.kill()
 
 
+def test_a_process_that_died_by_itself_starts_again_and_nobody_is_blamed() -> None:
+    process = TemplateProcess("fine", TemplateLimits(20.0))
+    try:
+        assert process.render({}, 10) == "fine"
+        child = process._process
+        assert child is not None
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # until it is dead, and left for its owner to find
+        assert process.render({}, 10) == "fine"
+    finally:
+        process.kill()
+
+
 def test_it_sees_no_environment_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_MINE", "x")
     process = TemplateProcess("x", TemplateLimits())
@@ -187,6 +201,27 @@ def test_of_many_templates_the_oldest_process_ends() -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
     with pytest.raises(Unavailable):
         templates.submit("a", lambda process: process.render({}, 10))
+
+
+def test_of_many_templates_at_once_only_so_many_have_a_process() -> None:
+    templates, lock = Templates(TemplateLimits(20.0), most=1), threading.Lock()
+    at_work: list[int] = []
+    most = 0
+
+    def call(process: TemplateProcess) -> str:
+        nonlocal most
+        with lock:
+            at_work.append(1)
+            most = max(most, len(at_work))
+        made = process.render({}, 10)
+        with lock:
+            at_work.pop()
+        return made
+
+    made = [templates.submit(str(number), call) for number in range(6)]
+    assert [future.result(60) for future in made] == [str(number) for number in range(6)]
+    assert most <= 2
+    templates.close()
 
 
 def test_closing_ends_a_template_that_hangs_and_leaves_no_zombie() -> None:

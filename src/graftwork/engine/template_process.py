@@ -43,6 +43,8 @@ class TemplateProcess:
             InvalidRequest: the template refused the messages, or broke a limit; `field` is `messages`.
             Unavailable: the process does not start.
         """
+        if self._process is not None and self._process.poll() is not None:
+            self.kill()  # it died since its last answer, which is not this caller's doing
         process = self._process = self._process or self._start()
         asked = {"template": self._source, "fields": fields, "max_chars": max_chars}
         line = self._exchange(process, json.dumps(asked).encode() + b"\n", max_chars * _BYTES_PER_CHAR + 10_000)

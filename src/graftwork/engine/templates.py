@@ -12,7 +12,8 @@ from typing import TypeVar
 from graftwork.engine.template_process import TemplateLimits, TemplateProcess
 from graftwork.errors import InvalidRequest, Unavailable
 
-#: Different templates with a living process, some 20 MB each; adapters with the same template share one.
+#: Different templates with a living process, some 20 MB each; adapters with the same template share one. As many more
+#: may live until they have done what they were asked for.
 _MOST = 16
 
 _STOPPED = "The server is shutting down."
@@ -20,10 +21,12 @@ _STOPPED = "The server is shutting down."
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Worker:
     process: TemplateProcess
     thread: ThreadPoolExecutor
+    #: Whether it may have a living process; its own thread's.
+    lives: bool = False
 
 
 class Templates:
@@ -33,6 +36,7 @@ class Templates:
         self._limits, self._most = limits, most
         self._lock = threading.Lock()
         self._workers: OrderedDict[str, _Worker] = OrderedDict()
+        self._living = threading.Semaphore(2 * most)
         self._closed = False
 
     def submit(self, source: str, call: Callable[[TemplateProcess], Result]) -> Future[Result]:
@@ -49,10 +53,10 @@ class Templates:
                 thread = ThreadPoolExecutor(1, thread_name_prefix="graftwork-template")
                 worker = self._workers[source] = _Worker(TemplateProcess(source, self._limits), thread)
             self._workers.move_to_end(source)
-            future = worker.thread.submit(self._do, call, worker.process)
+            future = worker.thread.submit(self._do, call, worker)
             if len(self._workers) > self._most:
                 _, oldest = self._workers.popitem(last=False)
-                oldest.thread.submit(oldest.process.kill)  # after what it still has to do
+                oldest.thread.submit(self._end, oldest)  # after what it still has to do
                 oldest.thread.shutdown(wait=False)
         return future
 
@@ -67,11 +71,18 @@ class Templates:
             worker.thread.shutdown(wait=True)
             worker.process.kill()  # one that the last call may have started meanwhile
 
-    def _do(self, call: Callable[[TemplateProcess], Result], process: TemplateProcess) -> Result:
+    def _do(self, call: Callable[[TemplateProcess], Result], worker: _Worker) -> Result:
+        if not worker.lives and not self._closed:
+            worker.lives = self._living.acquire()  # those that were let go of end, so this does not wait for ever
         if not self._closed:
             try:
-                return call(process)
+                return call(worker.process)
             except InvalidRequest:
                 if not self._closed:  # else it was ended from here
                     raise
         raise Unavailable(_STOPPED)
+
+    def _end(self, worker: _Worker) -> None:
+        worker.process.kill()
+        if worker.lives:
+            self._living.release()
