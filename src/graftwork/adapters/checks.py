@@ -11,6 +11,7 @@ from graftwork.adapters.outline import Outline
 from graftwork.adapters.stored_tensor import StoredTensor
 from graftwork.adapters.tensor_entry import TensorEntry
 
+NO_EFFECT = "This adapter has no effect: every delta is zero."
 _SHOWN = 5
 #: bfloat16's; float32 ends a little later, at 3.403e38.
 LARGEST = np.float32(3.3895314e38)

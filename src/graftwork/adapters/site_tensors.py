@@ -9,15 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from graftwork.adapters.checks import base_warnings, entry, shape_problem, unmatched_problems, value_problem
+from graftwork.adapters.checks import (
+    NO_EFFECT,
+    base_warnings,
+    entry,
+    shape_problem,
+    unmatched_problems,
+    value_problem,
+)
 from graftwork.adapters.config_fields import ConfigFields
 from graftwork.adapters.folder import AdapterFolder, StoredTensor
 from graftwork.adapters.module_names import find_module
 from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.adapters.targeting import Targets
 from graftwork.adapters.tensor_entry import TensorEntry
-
-NO_EFFECT = "This adapter has no effect: every delta is zero."
 
 
 @dataclass(frozen=True)

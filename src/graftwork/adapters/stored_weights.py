@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,8 +18,3 @@ def weights_of(tensor: StoredTensor, dtype: torch.dtype, scale: float = 1.0) -> 
     """A stored matrix, or a vector as one row, times a number."""
     values = tensor_of(tensor)
     return Weights.of((values * scale if scale != 1.0 else values).to(dtype))
-
-
-def float32(values: npt.NDArray[np.float32]) -> Weights:
-    """A vector that stays in float32, whatever the serving dtype is."""
-    return Weights.of(torch.from_numpy(np.ascontiguousarray(values, np.float32)))

@@ -1,4 +1,4 @@
-"""Parts at embedding, head and class scores: rows that replace the base's, and low-rank changes of them."""
+"""Parts that replace whole matrices of the base, or rows of its vocabulary, and low-rank changes of the latter."""
 
 from __future__ import annotations
 

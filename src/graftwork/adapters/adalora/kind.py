@@ -52,14 +52,13 @@ class Adalora:
     def serving_form(
         self, folder: AdapterFolder, outline: Outline, dtype: torch.dtype, base: BaseWeights
     ) -> ServingForm:
-        import torch
-
         from graftwork.adapters.serving_form import LowRankSlice, ServingForm
+        from graftwork.adapters.stored_weights import tensor_of
 
         config = read_adalora_config(folder.config, outline)
         slices = []
         for stored in match_sites(folder.tensors.values(), _PARTS, outline)[0]:
-            a, b, e = (torch.from_numpy(stored.parts[part].float32()) for part in _PARTS)
+            a, b, e = (tensor_of(stored.parts[part]) for part in _PARTS)
             if len(a):  # training may take all ranks away
                 scaled = (b * e.T * config.scale_of(stored.path)).T  # [rank, out]
                 slices.append(LowRankSlice(stored.index, a.to(dtype), scaled.to(dtype).contiguous()))

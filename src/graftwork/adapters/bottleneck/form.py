@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from graftwork.adapters.bottleneck.layer import BottleneckPart, HeadPart, NicePart
+from graftwork.adapters.bottleneck.layer import BottleneckPart, NicePart
 from graftwork.adapters.bottleneck.layout import Layout, Module
 from graftwork.adapters.bottleneck.matrices import Array, Matrices
 from graftwork.adapters.folder import StoredTensor
 from graftwork.adapters.kinds import BaseWeights
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import Part, Site, Weights
+from graftwork.adapters.stored_weights import tensor_of
+from graftwork.adapters.vocabulary import HeadWeights
 from graftwork.errors import Refused
 
 
@@ -30,7 +32,7 @@ def head_parts(head: StoredTensor, dtype: torch.dtype, outline: Outline, base: B
         Refused: when it differs from a base's that is its embedding as well.
     """
     assert outline.head is not None, "the account refuses a head that the base has no place for"
-    weight = torch.from_numpy(head.float32()).to(dtype)
+    weight = tensor_of(head, dtype)
     if torch.equal(weight, base.weight(outline.head.path).to("cpu")):
         return []
     if outline.tied:
@@ -38,7 +40,7 @@ def head_parts(head: StoredTensor, dtype: torch.dtype, outline: Outline, base: B
             f"{head.name}: differs from the base's, which is its embedding as well; the library would replace both. "
             "If it was not trained, save with with_head=False."
         )
-    return [HeadPart(Site("head"), Weights.of(weight))]
+    return [HeadWeights(Site("head"), Weights.of(weight))]
 
 
 def _module(layout: Layout, module: Module, matrices: Matrices, dtype: torch.dtype) -> BottleneckPart:

@@ -13,7 +13,14 @@ from graftwork.adapters.bottleneck.config_reader import read_bottleneck_config
 from graftwork.adapters.bottleneck.head import read_head
 from graftwork.adapters.bottleneck.layout import Layout, Module
 from graftwork.adapters.bottleneck.matrices import Array, Matrices
-from graftwork.adapters.checks import base_warnings, entry, shape_problem, unmatched_problems, value_problem
+from graftwork.adapters.checks import (
+    NO_EFFECT,
+    base_warnings,
+    entry,
+    shape_problem,
+    unmatched_problems,
+    value_problem,
+)
 from graftwork.adapters.folder import AdapterFolder, StoredTensor
 from graftwork.adapters.kinds import BaseWeights, Support
 from graftwork.adapters.module_names import find_module
@@ -83,7 +90,7 @@ class Bottleneck:
             norms, problems = _norms(layout, Matrices(layout, found))
             entries = _with_norms(entries, norms)
             if not (any(norms.values()) or problems or config.sums.acts_without_delta or head.tensor):
-                warnings.append("This adapter has no effect: every delta is zero.")
+                warnings.append(NO_EFFECT)
         return sorted([*entries, *head.entries], key=lambda one: one.name), problems, warnings
 
     def serving_form(

@@ -1,4 +1,4 @@
-"""BottleneckPart, NicePart and HeadPart: what a bottleneck adapter does at blocks, embedding and head, in torch.
+"""BottleneckPart and NicePart: what a bottleneck adapter does at blocks and embedding, in torch.
 
 Sequential adapters: Houlsby et al. 2019, https://arxiv.org/abs/1902.00751, and Pfeiffer et al. 2021,
 https://arxiv.org/abs/2005.00247. Parallel ones: He et al. 2022, https://arxiv.org/abs/2110.04366. NICE: Dinh et al.
@@ -101,16 +101,6 @@ class NicePart(Part):
         a, b = y[:, : y.shape[1] // 2], y[:, y.shape[1] // 2 :]
         a += _net(b, self.f_down, self.f_down_bias, self.non_linearity, self.f_up, self.f_up_bias)
         b += _net(a, self.g_down, self.g_down_bias, self.non_linearity, self.g_up, self.g_up_bias)
-
-
-@dataclass(frozen=True)
-class HeadPart(Part):
-    """An output head in place of the base's."""
-
-    weight: Weights  # [vocab_size, hidden]
-
-    def act(self, x: Tensor, y: Tensor, first: int) -> None:
-        y[:, : self.weight.shape[0]] = self.weight.project(x)
 
 
 def _net(h: Tensor, down: Weights, down_bias: Weights, name: str, up: Weights, up_bias: Weights) -> Tensor:

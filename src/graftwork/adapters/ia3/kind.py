@@ -50,14 +50,13 @@ class Ia3:
     def serving_form(
         self, folder: AdapterFolder, outline: Outline, dtype: torch.dtype, base: BaseWeights
     ) -> ServingForm:
-        import torch
-
         from graftwork.adapters.serving_form import Affine, ServingForm
+        from graftwork.adapters.stored_weights import tensor_of
 
         config = read_ia3_config(folder.config)
         affines = []
         for stored in match_sites(folder.tensors.values(), _PARTS, outline)[0]:
-            vector = torch.from_numpy(stored.parts["ia3_l"].float32().ravel())
+            vector = tensor_of(stored.parts["ia3_l"]).ravel()
             if config.scales_input(stored.path):
                 affines.append(Affine(stored.index, scale_in=vector))
             else:

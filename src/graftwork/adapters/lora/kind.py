@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from graftwork.adapters.checks import base_warnings, entry, unmatched_problems
+from graftwork.adapters.checks import NO_EFFECT, base_warnings, entry, unmatched_problems
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.labels import class_labels
 from graftwork.adapters.lora.account import ModuleAccount
@@ -15,7 +15,6 @@ from graftwork.adapters.lora.promises import promise_problems
 from graftwork.adapters.lora.targets import targeted_modules
 from graftwork.adapters.lora.tensors import ModuleTensors, match_tensors
 from graftwork.adapters.outline import Outline
-from graftwork.adapters.site_tensors import NO_EFFECT
 from graftwork.adapters.tensor_entry import TensorEntry
 from graftwork.adapters.whole_modules import SCORE_NAMES, vocabulary_problems
 

@@ -55,15 +55,14 @@ class Loha:
     def serving_form(
         self, folder: AdapterFolder, outline: Outline, dtype: torch.dtype, base: BaseWeights
     ) -> ServingForm:
-        import torch
-
         from graftwork.adapters.deltas import dense, form_of, low_rank, low_rank_is_smaller
+        from graftwork.adapters.stored_weights import tensor_of
 
         config = read_lycoris_config(ConfigFields(folder.config, IGNORED))
         deltas = []
         for stored in match_sites(folder.tensors.values(), _PARTS, outline)[0]:
             scale, rank = config.scale_of(stored.path), config.rank_of(stored.path)
-            a1, b1, a2, b2 = (torch.from_numpy(stored.parts[part].float32()) for part in _PARTS)
+            a1, b1, a2, b2 = (tensor_of(stored.parts[part]) for part in _PARTS)
             if low_rank_is_smaller(rank**2, outline.linears[stored.index]):
                 # NOTE: (Σp a1p b1pᵀ) ∘ (Σq a2q b2qᵀ) = Σpq (a1p ∘ a2q) (b1p ∘ b2q)ᵀ
                 up = (a1[:, :, None] * a2[:, None, :]).flatten(1) * scale  # [out, rank²]

@@ -51,12 +51,11 @@ class PrefixTuning:
     def serving_form(
         self, folder: AdapterFolder, outline: Outline, dtype: torch.dtype, base: BaseWeights
     ) -> ServingForm:
-        import torch
-
         from graftwork.adapters.prompt_learning.parts import PrefixPart
         from graftwork.adapters.serving_form import ServingForm, Site, Traits, Weights
+        from graftwork.adapters.stored_weights import tensor_of
 
-        stored = torch.from_numpy(folder.tensors[TENSOR].float32()).to(dtype)
+        stored = tensor_of(folder.tensors[TENSOR], dtype)
         count = len(stored)
         layers = stored.view(count, outline.num_layers, 2, -1).unbind(1)  # each [count, 2, kv_heads * head_dim]
         parts = (

@@ -50,14 +50,13 @@ class PromptTuning:
     def serving_form(
         self, folder: AdapterFolder, outline: Outline, dtype: torch.dtype, base: BaseWeights
     ) -> ServingForm:
-        import torch
-
         from graftwork.adapters.prompt_learning.parts import PromptPart
-        from graftwork.adapters.serving_form import ServingForm, Site, Traits, Weights
+        from graftwork.adapters.serving_form import ServingForm, Site, Traits
+        from graftwork.adapters.stored_weights import weights_of
 
-        stored = torch.from_numpy(folder.tensors[TENSOR].float32()).to(dtype)
-        part = PromptPart(Site("embed"), Weights.of(stored))
-        return ServingForm(parts=(part,), traits=Traits(virtual_tokens=len(stored)))
+        stored = folder.tensors[TENSOR]
+        part = PromptPart(Site("embed"), weights_of(stored, dtype))
+        return ServingForm(parts=(part,), traits=Traits(virtual_tokens=stored.shape[0]))
 
 
 class PTuning(PromptTuning):

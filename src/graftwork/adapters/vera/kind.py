@@ -65,23 +65,22 @@ class Vera:
     def serving_form(
         self, folder: AdapterFolder, outline: Outline, dtype: torch.dtype, base: BaseWeights
     ) -> ServingForm:
-        import torch
-
         from graftwork.adapters.serving_form import ServingForm, Site, Weights
+        from graftwork.adapters.stored_weights import tensor_of, weights_of
         from graftwork.adapters.vera.parts import VeraPart
         from graftwork.adapters.vera.projections import drawn
 
         config = read_vera_config(folder.config)
         shared, own = _parted(folder)
         matrices = (
-            [torch.from_numpy(shared[name].float32()) for name in ("vera_A", "vera_B")]
+            [tensor_of(shared[name]) for name in ("vera_A", "vera_B")]
             if config.stored
             else drawn(config.seed, config.shapes(outline))
         )
         a, b = (Weights.of(matrix.to(dtype)) for matrix in matrices)
         parts = []
         for stored in match_sites(own, _PARTS, outline)[0]:
-            after, between = (Weights.of(torch.from_numpy(stored.parts[part].float32()).to(dtype)) for part in _PARTS)
+            after, between = (weights_of(stored.parts[part], dtype) for part in _PARTS)
             parts.append(VeraPart(Site("linear", stored.index), a, between, b, after))
         return ServingForm(parts=tuple(parts))
 
