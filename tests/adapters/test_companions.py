@@ -143,6 +143,7 @@ def decoder(number: object, **fields: Any) -> dict[str, Any]:
         ({"added_tokens__json": {"<x>": 256.5}}, ["added_tokens.json", "no added token"]),
         ({"added_tokens__json": {f"<{n}>": 256 + n for n in range(20_000)}}, ["20000 tokens"]),
         ({"tokenizer_config__json": {"eos_token": "<nowhere>"}}, ["eos_token", "<nowhere>"]),
+        ({"tokenizer_config__json": {"bos_token": "x" * 513}}, ["bos_token", "513 characters"]),
         ({"tokenizer_config__json": {"chat_template": 7}}, ["chat_template", "int"]),
         ({"tokenizer_config__json": {"chat_template": [{"name": "rag", "template": "x"}]}}, ["default"]),
         ({"chat_template__jinja": "{% for"}, ["chat_template.jinja", "line 1"]),

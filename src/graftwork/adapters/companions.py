@@ -15,7 +15,7 @@ from typing import Any
 from graftwork.adapters.chat_template import syntax_problem
 from graftwork.adapters.generation_defaults import NO_DEFAULTS, GenerationDefaults, read_generation_defaults
 from graftwork.adapters.json_file import read_object
-from graftwork.adapters.tokenizer_additions import AddedToken, read_additions
+from graftwork.adapters.tokenizer_additions import MAX_TOKEN_CHARS, AddedToken, read_additions
 from graftwork.adapters.tokenizer_outline import TokenizerOutline
 from graftwork.errors import Refused
 
@@ -82,6 +82,11 @@ def _read(folder: Path, base: TokenizerOutline | None, vocab_size: int) -> Found
     special = {name: text for name in _SPECIAL if (text := _content(config.get(name))) is not None}
     stop = special.get("eos_token")
     problems = [*additions.problems, *generation.problems]
+    problems += [
+        f"{_TOKENIZER_CONFIG}: {name} has {len(text)} characters; a token has at most {MAX_TOKEN_CHARS}."
+        for name, text in special.items()
+        if len(text) > MAX_TOKEN_CHARS
+    ]
     if template is not None and (reason := syntax_problem(template)):
         problems.append(f"{template_file}: the chat template cannot be read: {reason}.")
     added = {token.content: token.id for token in additions.tokens}

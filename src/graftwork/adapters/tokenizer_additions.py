@@ -17,7 +17,7 @@ _SLOW = ("tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _MAX_TOKENIZER_BYTES = 64 << 20
 _MAX_ADDED_BYTES = 16 << 20
 MAX_TOKENS = 16384
-_MAX_CHARS = 512
+MAX_TOKEN_CHARS = 512
 _FLAGS = ("special", "single_word", "lstrip", "rstrip", "normalized")
 
 
@@ -101,8 +101,8 @@ class _Merged:
     ) -> str | None:
         if theirs is not None:
             return f"but the base's is {theirs[:80]!r}"
-        if not 0 < len(token.content) <= _MAX_CHARS:
-            return f"which has {len(token.content)} characters and not 1 to {_MAX_CHARS}"
+        if not 0 < len(token.content) <= MAX_TOKEN_CHARS:
+            return f"which has {len(token.content)} characters and not 1 to {MAX_TOKEN_CHARS}"
         if mine is not None and mine.content != token.content:
             return f"but another file of the adapter has {mine.content[:80]!r}"
         if mine is not None and flagged and mine != token:

@@ -17,8 +17,9 @@ from graftwork.errors import GraftworkError, Refused, Unavailable
 
 _THREADS = 4
 _STOPPED = "The server is shutting down."
-#: What is kept: a thousand that use the base's tokenizer itself, or sixteen with a tokenizer of their own.
-_ROOM, _OWN_TOKENIZER = 1024, 64
+#: What is kept: a thousand that use the base's tokenizer itself, or sixteen with a tokenizer of their own; and so many
+#: characters of a chat template take as much room as one of them.
+_ROOM, _OWN_TOKENIZER, _TEMPLATE_CHARS = 1024, 64, 1 << 14
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class AdapterText:
 
     @property
     def weight(self) -> int:
-        return _OWN_TOKENIZER if self.companions.added_tokens else 1
+        template = len(self.companions.chat_template or "") // _TEMPLATE_CHARS
+        return template + (_OWN_TOKENIZER if self.companions.added_tokens else 1)
 
 
 class AdapterTexts:
