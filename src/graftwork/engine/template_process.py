@@ -82,7 +82,7 @@ class TemplateProcess:
             process.stdin.write(line)
             process.stdin.flush()
             answer = process.stdout.readline(limit)
-        except OSError:  # it is dead
+        except (OSError, ValueError):  # it is dead, or was ended from another thread, which closes its pipes
             return None
         finally:
             watch.cancel()
