@@ -45,13 +45,13 @@ class ConfigFields:
 
     def bad(self, field: str, want: str) -> None:
         """Remember that a field is not what it must be."""
-        self._problems.append(f"{field}: {_short(self._config.get(field))} must be {want}.")
+        self._problems.append(f"{field}: {short(self._config.get(field))} must be {want}.")
 
     def refused(self, field: str, why: str, *allowed: object) -> None:
         """A field that changes the answer and is not served: only empty, or one of `allowed`."""
         value = self._take(field)
         if value and value not in allowed:
-            self._problems.append(f"{field}: {_short(value)} is not supported yet: {why}.")
+            self._problems.append(f"{field}: {short(value)} is not supported yet: {why}.")
 
     def agrees(self, field: str, wanted: int, what: str) -> None:
         """A field that describes the base must do so rightly; empty is as PEFT fills it in."""
@@ -164,6 +164,7 @@ def _is_bounded(names: Collection[str]) -> bool:
     return len(names) <= MAX_PATTERNS and all(len(name) <= MAX_CHARS for name in names)
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """A value of a config as a message shows it."""
     text = repr(value) if not is_whole(value) or abs(value) <= _LARGEST_NUMBER else "a huge number"
     return text if len(text) <= 80 else f"{text[:80]}…"

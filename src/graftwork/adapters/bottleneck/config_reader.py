@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeGuard
 
 from graftwork.adapters.bottleneck.config import NON_LINEARITIES, BottleneckConfig, Phm
+from graftwork.adapters.config_fields import is_whole, short
 
 #: Models whose blocks the library hooks its adapters to as `BottleneckPart` computes: Llama and Mistral have
 #: adapter layers of their own, the Qwen models come with an interface that puts no layer norm after a block.
@@ -39,10 +40,10 @@ def read_bottleneck_config(config: Mapping[str, Any]) -> tuple[BottleneckConfig 
     """The checked config of the folder's adapter_config.json, or None with every problem found, each by its field."""
     inner = config.get("config")
     if not isinstance(inner, Mapping):
-        return None, [f"config: {_short(inner)} must be an object with the adapter's fields."]
+        return None, [f"config: {short(inner)} must be an object with the adapter's fields."]
     if (architecture := inner.get("architecture")) is not None:
         return None, [
-            f"config.architecture: {_short(architecture)} of the adapters library is not supported; of its methods, "
+            f"config.architecture: {short(architecture)} of the adapters library is not supported; of its methods, "
             "bottleneck adapters are. Train the others with PEFT."
         ]
     read = _Reader(inner)
@@ -79,19 +80,19 @@ class _Reader:
         self.problems: list[str] = []
 
     def _bad(self, field: str, want: str) -> None:
-        self.problems.append(f"config.{field}: {_short(self.config.get(field))} must be {want}.")
+        self.problems.append(f"config.{field}: {short(self.config.get(field))} must be {want}.")
 
     def name(self, outer: Mapping[str, Any]) -> str:
         value = outer.get("name")
         if isinstance(value, str) and value and "." not in value and len(value) <= 512:
             return value
-        self.problems.append(f"name: {_short(value)} must be the adapter's name, as its tensors have it.")
+        self.problems.append(f"name: {short(value)} must be the adapter's name, as its tensors have it.")
         return ""
 
     def check_model(self, outer: Mapping[str, Any]) -> None:
         if (found := outer.get("model_type")) not in MODEL_TYPES:
             self.problems.append(
-                f"model_type: {_short(found)} is not one of {', '.join(MODEL_TYPES)}; where the adapters library puts "
+                f"model_type: {short(found)} is not one of {', '.join(MODEL_TYPES)}; where the adapters library puts "
                 "its adapters into other models is not known here."
             )
 
@@ -114,7 +115,7 @@ class _Reader:
 
     def whole(self, field: str, default: int) -> int:
         value = self.config.get(field, default)
-        if _is_whole(value) and 1 <= value <= _LARGEST_WHOLE:
+        if is_whole(value) and 1 <= value <= _LARGEST_WHOLE:
             return value
         self._bad(field, f"a whole number from 1 to {_LARGEST_WHOLE}")
         return 1
@@ -138,7 +139,7 @@ class _Reader:
 
     def leave_out(self) -> frozenset[int]:
         value = self.config.get("leave_out", [])
-        if isinstance(value, list) and all(_is_whole(layer) for layer in value):
+        if isinstance(value, list) and all(is_whole(layer) for layer in value):
             return frozenset(value)
         self._bad("leave_out", "a list of layer numbers")
         return frozenset()
@@ -179,7 +180,7 @@ class _Reader:
             self._bad("inv_adapter", "null or 'nice'; other invertible adapters are not supported")
         elif (found := outer.get("model_class")) not in _INVERTIBLE:
             self.problems.append(
-                f"config.inv_adapter: 'nice' is not supported with model_class {_short(found)}, only with "
+                f"config.inv_adapter: 'nice' is not supported with model_class {short(found)}, only with "
                 f"{' and '.join(_INVERTIBLE)}: other classes run its inverse before the output head."
             )
         if not _is_factor(factor):
@@ -198,15 +199,6 @@ class _Reader:
         return warnings
 
 
-def _is_whole(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _is_factor(value: Any) -> TypeGuard[float]:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and _SMALLEST_FACTOR <= value <= _LARGEST
-
-
-def _short(value: object) -> str:
-    text = repr(value) if not _is_whole(value) or abs(value) <= _LARGEST else "a huge number"
-    return text if len(text) <= 80 else f"{text[:80]}…"
