@@ -1,4 +1,4 @@
-"""Spellings: one adapter under every name, prefix, dtype and file that trainers give it answers the same, as PEFT does."""
+"""Spellings: one adapter under every name, prefix, dtype and file that trainers give it answers as PEFT does."""
 
 from __future__ import annotations
 

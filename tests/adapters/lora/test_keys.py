@@ -44,9 +44,7 @@ def test_a_head_by_another_name_is_refused_by_key(tiny: Tiny, tmp_path: Path) ->
                                                      for half in "AB"}  # fmt: skip
 
 
-def test_separate_projections_are_refused_on_a_base_that_fuses_them(
-    tiny: Tiny, fused: tuple[Path, Outline]
-) -> None:
+def test_separate_projections_are_refused_on_a_base_that_fuses_them(tiny: Tiny, fused: tuple[Path, Outline]) -> None:
     made = account_folder(tiny.adapter("a1"), fused[1], max_rank=64)
     problems = " ".join(made.problems)
     assert not made.ok and "40 tensors are not used" in problems and "gate_proj" in problems
