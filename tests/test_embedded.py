@@ -109,7 +109,7 @@ GREEDY = {"temperature": 0, "max_tokens": 12, "ignore_eos": True}
 
 def truth(tiny: Tiny, folder: str, count: int = 12) -> str:
     tokens, _ = Oracle(tiny.root / "base", tiny.adapter(folder)).greedy(PROMPT, count)
-    return byte_tokenizer().decode(tokens, skip_special_tokens=True)
+    return str(byte_tokenizer().decode(tokens, skip_special_tokens=True))
 
 
 def test_a_name_with_new_bytes_answers_with_them_and_what_runs_ends_on_the_old(

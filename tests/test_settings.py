@@ -19,7 +19,7 @@ ELSEWHERE = (
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_an_option_that_is_not_there_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValidationError, match=name):
-        Settings(**{name: 1})
+        Settings.model_validate({name: 1})
     monkeypatch.chdir(tmp_path)
     (tmp_path / "graftwork.yaml").write_text(f"{name}: 1\n")
     with pytest.raises(ValidationError, match=name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from support.fixtures import Tiny
 from support.scale import times
 
 #: A page is sized for the largest rank: here two pages, one adapter each.
-TWO_ADAPTERS = {"adapter_cache_bytes": 1 << 20, "max_rank": 1024}
+TWO_ADAPTERS: dict[str, Any] = {"adapter_cache_bytes": 1 << 20, "max_rank": 1024}
 
 
 class ManyVersions(FolderSource):

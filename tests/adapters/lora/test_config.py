@@ -77,19 +77,22 @@ def test_every_known_layout_of_a_base_name_is_a_matter_of_words_only(
         assert made.ok and [text for text in made.warnings if "base_model_name_or_path" in text]
 
 
+def wrong(field: str, *values: object) -> list[tuple[dict[str, object], str]]:
+    return [({field: value}, field) for value in values]
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        *(({"r": value}, "r") for value in (0, -1, "8", 8.0, None, True, [8], 1 << 40)),
-        *(({"lora_alpha": value}, "lora_alpha") for value in (None, "16", [16], True, 1e31, 10**400)),
-        *(({"peft_type": value}, "peft_type") for value in (None, "", "lora", 7, ["LORA"])),
-        *(({"target_modules": value}, "target_modules") for value in (None, 7, {}, [1], [["q_proj"]])),
-        *(({"use_rslora": value}, "use_rslora") for value in ("true", 1, [])),
-        *(({"bias": value}, "bias") for value in ("some", 1, True)),
-        *(({"modules_to_save": value}, "modules_to_save") for value in (7, [7], {"lm_head": 1})),
-        *(({"trainable_token_indices": value}, "trainable_token_indices") for value in ([-1], [1.5], {"x": 1}, "7")),
-        *(({field: {"of": "tomorrow"}}, field) for field in ("new_config", "use_new", "extra")),
-        ({"a_future_flag": True}, "a_future_flag"),
+        *wrong("r", 0, -1, "8", 8.0, None, True, [8], 1 << 40),
+        *wrong("lora_alpha", None, "16", [16], True, 1e31, 10**400),
+        *wrong("peft_type", None, "", "lora", 7, ["LORA"]),
+        *wrong("target_modules", None, 7, {}, [1], [["q_proj"]]),
+        *wrong("use_rslora", "true", 1, []),
+        *wrong("bias", "some", 1, True),
+        *wrong("modules_to_save", 7, [7], {"lm_head": 1}),
+        *wrong("trainable_token_indices", [-1], [1.5], {"x": 1}, "7"),
+        *wrong("new_config", {"of": "tomorrow"}, [1], 3.5, True),
     ],
     ids=lambda value: json.dumps(value, default=str)[:40] if isinstance(value, dict) else "",
 )
