@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
 
+from graftwork.adapters.account import account_folder
 from support.edited import Tensors, edited
 from support.engines import FolderSource, ask, ask_all, prompt_of, request, running
 from support.fixtures import Tiny
@@ -101,3 +104,30 @@ async def test_an_adapter_of_zeros_answers_as_the_base(tiny: Tiny, tmp_path: Pat
     async with running(tiny, FolderSource(tmp_path)) as engine:
         got = await ask(engine, request(PROMPT, "zero"))
         assert_float32_parity(Oracle(tiny.root / "base"), PROMPT, got, FP32)
+
+
+@pytest.mark.filterwarnings("ignore")  # PEFT's own, of what is converted here
+async def test_a_pissa_adapter_that_was_converted_as_the_refusal_says(tiny: Tiny, tmp_path: Path) -> None:
+    """Trained on a changed base, saved as a plain LoRA of twice the rank: the same change of the base as it was."""
+    base = tiny.root / "base"
+    model = get_peft_model(
+        AutoModelForCausalLM.from_pretrained(base),
+        LoraConfig(r=4, init_lora_weights="pissa", target_modules=["q_proj"]),
+    )
+    model.peft_config["default"].init_lora_weights = True
+    model.save_pretrained(tmp_path / "initial")
+    model.peft_config["default"].init_lora_weights = "pissa"
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * 0.3)
+        want = model(input_ids=torch.tensor([PROMPT])).logits[0, -1].log_softmax(-1)
+    model.peft_config["default"].base_model_name_or_path = "base"
+    model.save_pretrained(tmp_path / "pissa")
+    assert not account_folder(tmp_path / "pissa", tiny.outline, max_rank=64).ok
+    model.save_pretrained(tmp_path / "plain", path_initial_model_for_weight_conversion=str(tmp_path / "initial"))
+    assert account_folder(tmp_path / "plain", tiny.outline, max_rank=64).rank == 8
+    async with running(tiny, FolderSource(tmp_path)) as engine:
+        answer = await ask(engine, request(PROMPT, "plain", max_tokens=1))
+    assert answer.tokens == [int(want.argmax())] and answer.chosen == pytest.approx([float(want.max())], abs=1e-3)
