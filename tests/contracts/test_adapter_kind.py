@@ -185,10 +185,11 @@ async def test_a_refused_load_leaves_everything_as_it_was(case: KindCase, bench:
         if file.suffix in (".safetensors", ".bin", ".pt"):
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     prompt, engine = prompt_for(case, *PROMPTS[2]), await bench.engine()
-    good, base = await ask_all(engine, [request(prompt, "a1"), request(prompt)])
+    good, base = await ask_all(engine, [request(prompt, one, max_tokens=6) for one in ("a1", None)])
     before = engine.stats()
     outcomes = await asyncio.gather(
-        *(ask(engine, request(prompt, asked)) for asked in (name, "a1", None, name)), return_exceptions=True
+        *(ask(engine, request(prompt, asked, max_tokens=6)) for asked in (name, "a1", None, name)),
+        return_exceptions=True,
     )
     assert [isinstance(one, Refused) for one in outcomes] == [True, False, False, True]
     for want, got in ((good, outcomes[1]), (base, outcomes[2])):
@@ -199,5 +200,5 @@ async def test_a_refused_load_leaves_everything_as_it_was(case: KindCase, bench:
         assert getattr(after, field) == getattr(before, field)
     shutil.rmtree(broken)
     shutil.copytree(whole, broken)
-    repaired = await ask(engine, request(prompt, name))
+    repaired = await ask(engine, request(prompt, name, max_tokens=6))
     assert_float32_parity(bench.oracle(case), prompt, repaired, case.tolerance)
