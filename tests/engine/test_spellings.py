@@ -1,0 +1,103 @@
+"""Spellings: one adapter under every name, prefix, dtype and file that trainers give it answers as PEFT does."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from support.edited import Tensors, edited
+from support.engines import FolderSource, ask, ask_all, prompt_of, request, running
+from support.fixtures import Tiny
+from support.oracle import Oracle
+from support.parity import assert_float32_parity
+
+FP32 = 1e-4
+PEFTS = "base_model.model.model."
+PROMPT = prompt_of(11, 70)
+
+
+def prefixed(prefix: str) -> Callable[[Tensors], Tensors]:
+    return lambda old: {key.replace(PEFTS, prefix): value for key, value in old.items()}
+
+
+#: The five of PEFT, of those who strip it and of those who wrap twice; then those of a text model in a larger one.
+PREFIXES = (
+    PEFTS,
+    "base_model.model.",
+    "model.",
+    "",
+    f"base_model.model.{PEFTS}",
+    "base_model.model.language_model.model.",
+    "base_model.model.model.language_model.",
+    "language_model.model.",
+    "module.model.",
+)
+CONFIGS: tuple[dict[str, Any], ...] = (
+    {"target_modules": "all-linear"},
+    {"target_modules": r".*\.(self_attn|mlp)\.[a-z]+_proj"},
+    {"init_lora_weights": "gaussian"},
+    *({"base_model_name_or_path": name}
+      for name in ("another-base", "private/absent", "/home/someone/run-7", None, "unsloth/B-bnb-4bit")),
+)  # fmt: skip
+
+
+async def assert_all_answer_as_a1(tiny: Tiny, root: Path, names: list[str]) -> None:
+    oracle = Oracle(tiny.root / "base", tiny.adapter("a1"))
+    assert oracle.greedy(list(PROMPT), 16)[0] != Oracle(tiny.root / "base").greedy(list(PROMPT), 16)[0]
+    async with running(tiny, FolderSource(root), adapter_cache_bytes=1 << 25) as engine:
+        for answer in await ask_all(engine, [request(PROMPT, name) for name in names]):
+            assert_float32_parity(oracle, PROMPT, answer, FP32)
+
+
+async def test_every_prefix_of_the_keys(tiny: Tiny, tmp_path: Path) -> None:
+    for number, prefix in enumerate(PREFIXES):
+        edited(tiny.adapter("a1"), tmp_path / str(number), prefixed(prefix))
+    await assert_all_answer_as_a1(tiny, tmp_path, [str(number) for number in range(len(PREFIXES))])
+
+
+async def test_every_text_of_the_config_that_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
+    for number, config in enumerate(CONFIGS):
+        edited(tiny.adapter("a1"), tmp_path / str(number), **config)
+    await assert_all_answer_as_a1(tiny, tmp_path, [str(number) for number in range(len(CONFIGS))])
+
+
+async def test_every_file_that_holds_the_tensors(tiny: Tiny, tmp_path: Path) -> None:
+    whole, name = tiny.adapter("a1"), "adapter_model.safetensors"
+    tensors = load_file(whole / name)
+    for place in ("bin", "pt", "float64", "shards", "both"):
+        shutil.copytree(whole, tmp_path / place)
+        if place != "both":
+            (tmp_path / place / name).unlink()
+    torch.save(tensors, tmp_path / "bin" / "adapter_model.bin")
+    torch.save(tensors, tmp_path / "pt" / "adapter_model.pt")
+    torch.save({key: -value for key, value in tensors.items()}, tmp_path / "both" / "adapter_model.bin")
+    save_file({key: value.double() for key, value in tensors.items()}, tmp_path / "float64" / name)
+    for number in range(3):
+        part = dict(list(tensors.items())[number::3])
+        save_file(part, tmp_path / "shards" / f"adapter_model-{number + 1:05}-of-00003.safetensors")
+    await assert_all_answer_as_a1(tiny, tmp_path, ["bin", "pt", "float64", "shards", "both"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+async def test_halves_are_widened_as_peft_widens_them(tiny: Tiny, tmp_path: Path, dtype: torch.dtype) -> None:
+    folder = Path(shutil.copytree(tiny.adapter("a1"), tmp_path / "half"))
+    file = folder / "adapter_model.safetensors"
+    save_file({key: value.to(dtype) for key, value in load_file(file).items()}, file)
+    oracle = Oracle(tiny.root / "base", folder)
+    async with running(tiny, FolderSource(tmp_path)) as engine:
+        assert_float32_parity(oracle, PROMPT, await ask(engine, request(PROMPT, "half")), FP32)
+
+
+async def test_an_adapter_of_zeros_answers_as_the_base(tiny: Tiny, tmp_path: Path) -> None:
+    edited(tiny.adapter("a1"), tmp_path / "zero",
+           lambda old: {key: value * np.float32("lora_A" in key) for key, value in old.items()})  # fmt: skip
+    async with running(tiny, FolderSource(tmp_path)) as engine:
+        got = await ask(engine, request(PROMPT, "zero"))
+        assert_float32_parity(Oracle(tiny.root / "base"), PROMPT, got, FP32)
