@@ -7,13 +7,14 @@ import dataclasses
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from graftwork import errors
+from graftwork.adapters.kinds import AdapterKind, all_kinds
 from graftwork.cli.context import OutputFormat
 from graftwork.protocol.errors import ERRORS
 from graftwork.settings import Settings
@@ -38,6 +39,33 @@ ENGINE_NUMBERS = {
     "preemptions": "Times a row gave up its pages, to be computed again.",
     "adapter_kernel_launches": "Launches of adapter kernels; steps of base rows alone have none.",
     "max_distinct_adapters_in_step": "The most different adapters that shared one forward pass.",
+}
+
+ARXIV = "https://arxiv.org/abs/"
+#: The papers of each kind, and the places where it acts; a test holds them to the kinds' code and contract cases.
+PAPERS = {
+    "BOTTLENECK": ("1902.00751", "2005.00247", "2110.04366", "2106.04647", "1410.8516"),
+    "LORA": ("2106.09685", "2312.03732", "2402.09353"),
+    "IA3": ("2205.05638",),
+    "ADALORA": ("2303.10512",),
+    "LOHA": ("2108.06098",),
+    "LOKR": ("2212.10650",),
+    "VERA": ("2310.11454",),
+    "PREFIX_TUNING": ("2101.00190",),
+    "PROMPT_TUNING": ("2104.08691",),
+    "P_TUNING": ("2103.10385",),
+}
+PLACES = {
+    "BOTTLENECK": ("attention", "mlp", "embed", "head"),
+    "LORA": ("linear", "embed", "head", "score"),
+    "IA3": ("linear",),
+    "ADALORA": ("linear",),
+    "LOHA": ("linear",),
+    "LOKR": ("linear",),
+    "VERA": ("linear",),
+    "PREFIX_TUNING": ("keys",),
+    "PROMPT_TUNING": ("embed",),
+    "P_TUNING": ("embed",),
 }
 
 
@@ -224,6 +252,50 @@ def _tree(error: type[errors.GraftworkError], before: str = "") -> Iterator[str]
             yield from _tree(child, before + "  ")
 
 
+def kinds() -> str:
+    """Every kind of adapter with its features, served or refused, and PEFT's types that are no kind here."""
+    found = all_kinds()
+    lines = [
+        "# Kinds of adapters\n",
+        "What is served is answered as the kind's own library answers, alone and in a batch with every other kind; a "
+        "test holds each served feature to that library. What is refused is refused at the push, by the name of its "
+        "field or tensor. How folders are read is on [a page of its own](../howto/bring-an-adapter.md), what the "
+        "places are in [architecture](../architecture.md#where-adapters-act).\n",
+        "| kind | `peft_type` | what it is | acts at | papers |",
+        "|---|---|---|---|---|",
+    ]
+    for key, kind in found.items():
+        papers = ", ".join(f"[{paper}]({ARXIV}{paper})" for paper in PAPERS[key])
+        places = ", ".join(f"`{place}`" for place in PLACES[key])
+        lines.append(_row(kind.name, _written_by(key), _sentence(kind), places, papers))
+    lines += [
+        "\n## Features\n",
+        "| kind | feature | |",
+        "|---|---|---|",
+        *(_row(kind.name, one, state) for kind in found.values() for one, state in kind.features.items()),
+        "\n## Everything else\n",
+        "Any other `peft_type` is refused by its name. Of those that PEFT knows:",
+        f"{', '.join(f'`{key}`' for key in _other_types(found))}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _written_by(key: str) -> str:
+    return "none; written by the `adapters` library" if key == "BOTTLENECK" else f"`{key}`"
+
+
+def _sentence(kind: AdapterKind) -> str:
+    """What the class says that it is, without the words before the colon."""
+    said = _one_line(inspect.getdoc(type(kind))).partition(". ")[0].rstrip(".")
+    return said.partition("`: ")[2] or said
+
+
+def _other_types(found: Iterable[str]) -> list[str]:
+    from peft import PeftType
+
+    return sorted(one.value for one in PeftType if one.value not in found)
+
+
 def _row(*cells: str) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
@@ -237,6 +309,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings,
     "metrics.md": metrics,
     "errors.md": error_page,
+    "kinds.md": kinds,
 }
 
 

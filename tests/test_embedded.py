@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -12,8 +13,9 @@ import pytest
 
 from graftwork import Engine
 from graftwork.errors import Conflict, InvalidRequest, Refused, UnknownModel
+from support.classifiers import ClassifierOracle, make_classifier
 from support.fixtures import Tiny
-from support.oracle import Oracle
+from support.oracle import ComposedOracle, Oracle
 from support.tiny import byte_tokenizer
 
 
@@ -101,6 +103,41 @@ def test_a_version_of_another_base_is_refused_even_if_its_shapes_fit(engine: Eng
     other = replace(decision, version=replace(decision.version, base="other", base_digest="sha256:" + "1" * 64))
     with pytest.raises(Refused, match="pushed for the base other"):
         require_base(other, base="base", base_digest=tiny.outline.weights_digest)
+
+
+def test_several_adapters_answer_together(engine: Engine, tiny: Tiny) -> None:
+    prompt, mix = list(range(5, 25)), [("first", 0.7), ("second", 0.3)]
+    answer = engine.generate(prompt, adapter=mix, temperature=0, max_tokens=8, ignore_eos=True)
+    parts = [(tiny.root / "a1", 0.7), (tiny.root / "a2", 0.3)]
+    tokens, _ = ComposedOracle(tiny.root / "base", parts).greedy(prompt, 8)
+    assert answer.text == byte_tokenizer().decode(tokens, skip_special_tokens=True)
+    assert answer.model == "first:1.0.0*0.7+second:2.0.0*0.3"
+    assert answer.digest != engine.generate("x", adapter="first", max_tokens=1).digest
+
+
+def test_texts_become_the_vectors_of_the_base_or_of_an_adapter(engine: Engine, tiny: Tiny) -> None:
+    for adapter, folder in ((None, None), ("first", tiny.root / "a1")):
+        [got] = engine.embed(["hello big world"], adapter=adapter)
+        tokens = byte_tokenizer().encode("hello big world")
+        want = Oracle(tiny.root / "base", folder).hidden(tokens).mean(0)
+        assert got == pytest.approx((want / want.norm()).tolist(), abs=1e-4)
+    with pytest.raises(InvalidRequest, match="list"):
+        engine.embed("hello")
+
+
+def test_classes_come_with_their_probabilities(engine: Engine, tiny: Tiny, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the base has no head to begin with
+        make_classifier(tiny.root / "base", tmp_path / "three", labels=3)
+        truth = ClassifierOracle(tiny.root / "base", tmp_path / "three", 3)
+    engine.push(tmp_path / "three", "three")
+    texts = ["hello", "a longer text"]
+    for text, got in zip(texts, engine.classify(texts, adapter="three"), strict=True):
+        want = truth.logits(byte_tokenizer().encode(text)).softmax(-1).tolist()
+        assert list(got) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+        assert list(got.values()) == pytest.approx(want, abs=1e-4)
+    with pytest.raises(InvalidRequest, match="head"):
+        engine.classify(["hello"], adapter="first")
 
 
 PROMPT = list(range(5, 25))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeVar
 
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.account import account_folder
@@ -20,7 +20,8 @@ from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
-from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest, Prompt
+from graftwork.engine.pooled import probabilities, vector
+from graftwork.engine.request import ChatPrompt, Delta, GenerationRequest, Pooled, Pooling, PoolingRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.errors import InvalidRequest
 from graftwork.models.prepare import prepare_base
@@ -31,11 +32,16 @@ from graftwork.registry.version_files import VersionFiles
 from graftwork.registry.versions import Version
 from graftwork.settings import Settings
 from graftwork.traffic.choice import Asked, Decision, choose, require_base
+from graftwork.traffic.handle import handle_of
 
 _CHUNK_BYTES = 1 << 20
 
+T = TypeVar("T")
+
 #: A chat of one user message, a whole chat, or token ids to continue.
 Input = str | Sequence[Mapping[str, Any]] | Sequence[int]
+#: A reference; several with scales, which answer together; None is the base.
+Adapter = str | Sequence[tuple[str, float]] | None
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class Engine:
             self._store.put(LOCAL, file.digest, _chunks(Path(folder) / file.path))
         return self._pushes.push(LOCAL, name, manifest, semver=semver or None, metadata=metadata, actor=LOCAL).version
 
-    def generate(self, prompt: Input, *, adapter: str | None = None, **params: Any) -> Answer:
+    def generate(self, prompt: Input, *, adapter: Adapter = None, **params: Any) -> Answer:
         """The whole answer; `params` are the fields of `SamplingParams`, and `companions`.
 
         `companions="base"` leaves aside the chat template, tokens and defaults that the adapter may carry.
@@ -104,22 +110,12 @@ class Engine:
         """
         return self.generate_all([(prompt, adapter)], **params)[0]
 
-    def generate_all(self, prompts: Sequence[tuple[Input, str | None]], **params: Any) -> list[Answer]:
+    def generate_all(self, prompts: Sequence[tuple[Input, Adapter]], **params: Any) -> list[Answer]:
         """Answers to several (prompt, adapter) pairs, batched together whatever their adapters."""
         requests = [self._request(prompt, adapter, params) for prompt, adapter in prompts]
+        return self._runner.run(_together([self._whole(request, by) for request, by in requests]))
 
-        async def gather() -> list[Answer]:
-            tasks = [asyncio.create_task(self._whole(request, by)) for request, by in requests]
-            try:
-                return list(await asyncio.gather(*tasks))
-            finally:  # one failure ends them all
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-
-        return self._runner.run(gather())
-
-    def stream(self, prompt: Input, *, adapter: str | None = None, **params: Any) -> Generator[str]:
+    def stream(self, prompt: Input, *, adapter: Adapter = None, **params: Any) -> Generator[str]:
         """The answer's text as it comes; closing the iterator ends the generation."""
         request, _ = self._request(prompt, adapter, params)
         deltas = self._engine.generate(request)
@@ -129,6 +125,26 @@ class Engine:
                     yield delta.text
         finally:
             self._runner.run(deltas.aclose())
+
+    def embed(
+        self, texts: Sequence[str], *, adapter: Adapter = None, pooling: Literal["mean", "last"] = "mean",
+        normalize: bool = True,
+    ) -> list[list[float]]:  # fmt: skip
+        """Each text as a vector [hidden_size]: the mean of its final hidden states or the last one, of length 1.
+
+        Raises:
+            UnknownModel, InvalidRequest, Refused, Unavailable, GenerationFailed: as the server answers.
+        """
+        return [vector(one.values, normalize=normalize).tolist() for one in self._pool(texts, adapter, pooling)]
+
+    def classify(self, texts: Sequence[str], *, adapter: str) -> list[dict[str, float]]:
+        """The probability of each class of an adapter with a classification head, by its label, for each text.
+
+        Raises:
+            InvalidRequest: the adapter has no such head. Else as `embed`.
+        """
+        results = self._pool(texts, adapter, "classes")
+        return [dict(zip(one.labels, probabilities(one.values), strict=True)) for one in results]
 
     def close(self) -> None:
         """Stop the engine and let go of the registry."""
@@ -148,18 +164,14 @@ class Engine:
             async for delta in deltas:
                 text, last = text + delta.text, delta
         assert last is not None and last.finish_reason is not None, "an answer ends with a reason"
-        digest = decision.version.digest if decision.version else self._engine.outline.weights_digest
+        digest = decision.digest or self._engine.outline.weights_digest
         return Answer(text, decision.model, digest, last.finish_reason, last.prompt_tokens, last.completion_tokens)
 
     def _request(
-        self, prompt: Input, adapter: str | None, params: Mapping[str, Any]
+        self, prompt: Input, adapter: Adapter, params: Mapping[str, Any]
     ) -> tuple[GenerationRequest, Decision]:
-        snapshot, outline = self._snapshots.current(), self._engine.outline
-        decision = choose(Asked(adapter_id=adapter), tenant=LOCAL, base=self.base, versions=snapshot)
-        require_base(decision, base=self.base, base_digest=outline.weights_digest)
-        version = decision.version
-        handle = AdapterHandle(version.digest, LOCAL, decision.model) if version is not None else None
-        asked = dict(params)
+        decision = self._decide(adapter)
+        handle, asked = handle_of(decision, LOCAL), dict(params)
         own = _use_own(asked.pop("companions", "adapter"))
         if handle is not None and own:
             asked = self._runner.run(self._engine.companions(handle)).defaults.sampling() | asked
@@ -167,6 +179,33 @@ class Engine:
             secrets.token_hex(8), _prompt(prompt), SamplingParams(**asked), handle, companions=own
         )
         return request, decision
+
+    def _decide(self, adapter: Adapter) -> Decision:
+        if adapter is None or isinstance(adapter, str):
+            asked = Asked(adapter_id=adapter)
+        else:
+            asked = Asked(adapters=tuple(adapter))
+        decision = choose(asked, tenant=LOCAL, base=self.base, versions=self._snapshots.current())
+        require_base(decision, base=self.base, base_digest=self._engine.outline.weights_digest)
+        return decision
+
+    def _pool(self, texts: Sequence[str], adapter: Adapter, pooling: Pooling) -> list[Pooled]:
+        if isinstance(texts, str):
+            raise InvalidRequest("texts is one text; give a list of them.", field="texts")
+        handle = handle_of(self._decide(adapter), LOCAL)
+        requests = [PoolingRequest(secrets.token_hex(8), text, pooling, handle) for text in texts]
+        return self._runner.run(_together([self._engine.pool(request) for request in requests]))
+
+
+async def _together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Results in order; one failure ends them all."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _use_own(companions: object) -> bool:

@@ -17,7 +17,7 @@ import pytest
 from tokenizers import AddedToken
 
 from graftwork.adapters.companions import NO_COMPANIONS
-from graftwork.engine.adapter_texts import AdapterTexts
+from graftwork.engine.adapter_texts import AdapterText, AdapterTexts
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest
 from graftwork.engine.text import Text
@@ -79,6 +79,12 @@ def ids(text: str) -> tuple[int, ...]:
     return tuple(byte_tokenizer().encode(text, add_special_tokens=False))
 
 
+async def words_of(engine: AsyncEngine, name: str) -> AdapterText:
+    texts = engine._intake._texts
+    assert texts is not None, "companions are used"
+    return await texts.of(AdapterHandle(name, "local", f"{name}:1.0.0"))
+
+
 async def test_an_adapter_brings_the_template_that_its_base_lacks(engine: AsyncEngine) -> None:
     own = await ask(engine, request(HELLO, "own"))
     plain = await ask(engine, request(ids("<system>Be brief.\n<user>Hello<a>"), "own"))
@@ -128,7 +134,7 @@ async def test_added_tokens_are_read_and_written_for_their_adapter_alone(engine:
     assert lengths == [4, 11, 11, 11]
     exact = await ask(engine, request((*ids("x"), 256, *ids("y"), 258), "tokens"))
     assert exact.tokens == (await ask(engine, rows[0])).tokens
-    loaded = await engine._texts.of(AdapterHandle("tokens", "local", "tokens:1.0.0"))
+    loaded = await words_of(engine, "tokens")
     detokenizer = loaded.text.detokenizer()
     assert [detokenizer.push(number) for number in (256, 257, 258, *ids("é"))] == ["", "<b>", "<c>", "", "é"]
     assert loaded.text.token_text(256) == "<tool>"
@@ -150,7 +156,7 @@ async def test_embeddings_read_added_tokens_too_and_compositions_have_the_words_
 
 
 async def test_added_tokens_keep_ids_that_leave_a_gap(engine: AsyncEngine) -> None:
-    text = (await engine._texts.of(AdapterHandle("gap", "local", "gap:1.0.0"))).text
+    text = (await words_of(engine, "gap")).text
     assert text.encode("a<y>b<x>") == (*ids("a"), 263, *ids("b"), 260)
     assert text.encode("every other byte: é") == ids("every other byte: é")
 
@@ -176,7 +182,7 @@ async def test_stop_tokens_are_the_adapters_and_the_bases(roomy: Tiny) -> None:
             whole.tokens[:9],
             "length",
         )  # max_new_tokens, where nothing is asked
-        text = (await engine._texts.of(AdapterHandle("stops", "local", "stops:1.0.0"))).text
+        text = (await words_of(engine, "stops")).text
         assert text.stop_ids == {0, stop}
 
 
@@ -184,6 +190,14 @@ async def test_a_default_limit_is_cut_to_the_context(roomy: Tiny) -> None:
     write(roomy.root / "stops", generation_config__json={"max_new_tokens": 100_000})
     async with running(roomy, max_model_len=32) as engine:
         assert (await ask(engine, request(prompt_of(3, 20), "stops", max_tokens=None))).completion_tokens == 12
+
+
+async def test_the_usual_length_gives_way_to_the_adapters_and_to_the_context(roomy: Tiny) -> None:
+    write(roomy.root / "stops", generation_config__json={"max_new_tokens": 5})
+    async with running(roomy, max_model_len=32) as engine:
+        for name, length, count in (("a1", 8, 16), ("a1", 28, 4), ("stops", 8, 5)):
+            asked = replace(request(prompt_of(3, length), name, max_tokens=None), usual_tokens=16)
+            assert (await ask(engine, asked)).completion_tokens == count
 
 
 async def test_a_server_may_leave_companions_aside(roomy: Tiny) -> None:

@@ -73,7 +73,8 @@ async def test_base_and_weights_are_as_before_after_all_traffic(tiny: Tiny) -> N
         before = await ask(engine, request(prompt))
         await ask_all(engine, [request(prompt_of(i, 9 + i), ADAPTERS[i % 4], max_tokens=30) for i in range(12)])
         after = await ask(engine, request(prompt))
-        assert (after.tokens, after.chosen) == (before.tokens, before.chosen)
+        # Not to the bit: matmuls round by where their buffers happen to lie in memory.
+        assert after.tokens == before.tokens and after.chosen == pytest.approx(before.chosen, abs=1e-5)
         assert await engine.weights_digest() == engine.loaded_digest == tiny.outline.weights_digest
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from graftwork.engine.request import ChatPrompt
 from graftwork.engine.text import Text
-from support.engines import ask, ask_all, request, running
+from support.engines import FolderSource, ask, ask_all, request, running
 from support.fixtures import Tiny
-from support.oracle import Oracle
+from support.oracle import Oracle, WholePasses
 from support.parity import assert_bfloat16_parity, assert_float32_parity
+from support.tiny import save_peft
 
 #: Largest difference of a chosen token's log-probability on this base in float32.
 FP32 = 1e-3
@@ -52,6 +55,34 @@ async def test_float32_alone_and_together(smollm2: Tiny) -> None:
             assert alone.chosen == pytest.approx(answer.chosen, abs=FP32)
         assert engine.stats().max_distinct_adapters_in_step == len({adapter for _, adapter in ROWS} - {None})
         assert await engine.weights_digest() == before == engine.loaded_digest
+
+
+#: Adapters of other kinds for the same base, by PEFT's config class; moved by noise, as nobody trained them.
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dora": ("LoraConfig", {"r": 8, "use_dora": True, "target_modules": "all-linear"}),
+    "ends": ("LoraConfig", {"r": 8, "target_modules": ["embed_tokens", "lm_head"]}),
+    "ia3": ("IA3Config", {"target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"]}),
+    "prompt": ("PromptTuningConfig", {"num_virtual_tokens": 12}),
+    "lokr": ("LoKrConfig", {"r": 8, "target_modules": ["q_proj", "down_proj"]}),
+}
+
+
+async def test_other_kinds_together(smollm2: Tiny, tmp_path: Path) -> None:
+    text = Text.open(smollm2.base.folder)
+    for name, (kind, config) in KINDS.items():
+        save_peft(kind, config, smollm2.base.folder, tmp_path / name, std=0.02)
+    said = [ChatPrompt(({"role": "user", "content": f"Tell me about {name}."},)) for name in KINDS]
+    rows = [(text.encode(prompt), name) for prompt, name in zip(said, KINDS, strict=True)]
+    async with running(smollm2, FolderSource(tmp_path), dtype="float32") as engine:
+        await ask_all(engine, [request(*row, max_tokens=1) for row in rows])  # loaded, so that they start together
+        answers = await ask_all(engine, [request(*row, max_tokens=8) for row in rows])
+        for (prompt, name), answer in zip(rows, answers, strict=True):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # peft's own, of tied weights
+                truth = WholePasses(smollm2.base.folder, tmp_path / name)
+            assert_float32_parity(truth, prompt, answer, FP32)
+        assert engine.stats().max_distinct_adapters_in_step == len(KINDS)
+        assert await engine.weights_digest() == engine.loaded_digest
 
 
 async def test_bfloat16_together(smollm2: Tiny) -> None:

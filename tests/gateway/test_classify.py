@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from graftwork.gateway.classify import probabilities
 from support.served import Served
 
 PATH = "/v1/classify"
@@ -45,17 +42,3 @@ def test_what_has_no_head_is_a_400_that_names_it(served: Served, model: str) -> 
     error = response.json()["error"]
     assert (response.status_code, error["param"]) == (400, "model")
     assert error["message"].startswith(model)
-
-
-@given(st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=6))
-def test_probabilities_add_up_to_one_and_keep_the_order(logits: list[float]) -> None:
-    probs = probabilities(logits)
-    assert sum(probs) == pytest.approx(1)
-    for a, p in zip(logits, probs, strict=True):
-        assert all(p >= q for b, q in zip(logits, probs, strict=True) if a > b)
-
-
-def test_the_probability_of_a_single_class_is_the_logistic_of_its_logit() -> None:
-    assert probabilities([0.0]) == [0.5]
-    assert probabilities([2.0]) == pytest.approx([1 / (1 + math.exp(-2))])
-    assert probabilities([-1e4]) == [0.0] and probabilities([1e4]) == [1.0]

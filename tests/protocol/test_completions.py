@@ -54,7 +54,7 @@ def test_prompts_times_choices_have_a_limit() -> None:
 
 
 def test_sixteen_tokens_by_default() -> None:
-    assert read(prompt="a").token_limit == 16
+    assert (read(prompt="a").token_limit, read(prompt="a").usual_tokens) == (None, 16)
 
 
 @pytest.mark.parametrize("logprobs", [-1, 6, True])

@@ -89,3 +89,24 @@ class ComposedOracle(Oracle):
                 module.scaling["all"] = 1.0
         self._model.set_adapter("all")
         self._model.eval()
+
+
+class WholePasses(Oracle):
+    """PEFT by whole forward passes: with a cache it would put virtual tokens before every new token, and would look for
+    the invocation of an activated LoRA in the newest token only.
+
+    Its logits begin with those of the virtual tokens where these have embeddings.
+    """
+
+    @torch.inference_mode()
+    def logprobs(self, tokens: list[int]) -> Tensor:
+        return super().logprobs(tokens)[-len(tokens) :]
+
+    @torch.inference_mode()
+    def greedy(self, prompt: list[int], count: int) -> tuple[list[int], list[float]]:
+        tokens, chosen = list(prompt), []
+        for _ in range(count):
+            last = self.logprobs(tokens)[-1]
+            tokens.append(int(last.argmax()))
+            chosen.append(float(last[tokens[-1]]))
+        return tokens[len(prompt) :], chosen

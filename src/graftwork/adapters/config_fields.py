@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeGuard
 
-from graftwork.adapters.lora.patterns import MAX_CHARS, MAX_PATTERNS
+from graftwork.adapters.patterns import MAX_CHARS, MAX_PATTERNS
 
 #: No trained adapter comes near; what lies beyond is damage, and would overflow.
 LARGEST_RANK = 1 << 16
 _LARGEST_NUMBER = 1e30
+_LARGEST_TOKEN = 1 << 31
 #: Fields that every PEFT config has and that describe where it came from, not what it does.
 _PROVENANCE = frozenset(
     {"auto_mapping", "base_model_name_or_path", "inference_mode", "peft_type", "peft_version", "revision", "task_type"}
@@ -80,6 +81,24 @@ class ConfigFields:
         self.bad(field, "true or false")
         return default
 
+    def choice(self, field: str, choices: tuple[str, ...]) -> str:
+        """One of a few words; the first where there is nothing."""
+        value = self._take(field)
+        if value is None or value in choices:
+            return value or choices[0]
+        self.bad(field, f"one of {', '.join(choices)}")
+        return choices[0]
+
+    def token_ids(self, field: str) -> tuple[int, ...] | None:
+        """A list of token ids; None where there is nothing."""
+        value = self._take(field)
+        if value is None or value == []:
+            return None
+        if are_token_ids(value):
+            return tuple(value)
+        self.bad(field, "a list of token ids")
+        return None
+
     def names(self, field: str, *, needed: bool = False) -> str | tuple[str, ...] | None:
         """One name or pattern, or a list of names; None where there is nothing."""
         value = self._take(field)
@@ -109,6 +128,14 @@ class ConfigFields:
         self.bad(field, f"an object of at most {MAX_PATTERNS} module patterns and their {what}")
         return {}
 
+    def value(self, field: str) -> Any:
+        """Whatever stands there, for a field whose shape only its kind knows; `bad` says what it should be."""
+        return self._take(field)
+
+    def problem(self, text: str) -> None:
+        """Remember what is wrong with fields that do not go together; the text names them."""
+        self._problems.append(text)
+
     def _take(self, field: str) -> Any:
         self._known.add(field)
         return self._config.get(field)
@@ -123,6 +150,10 @@ def is_whole(value: Any) -> TypeGuard[int]:
 
 def is_rank(value: Any) -> TypeGuard[int]:
     return is_whole(value) and 1 <= value <= LARGEST_RANK
+
+
+def are_token_ids(value: Any) -> bool:
+    return isinstance(value, list) and all(is_whole(one) and 0 <= one < _LARGEST_TOKEN for one in value)
 
 
 def is_number(value: Any) -> TypeGuard[float]:

@@ -5,13 +5,13 @@ Rule: `peft.tuners.tuners_utils.check_target_module_exists`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from graftwork.adapters.config_fields import ConfigFields
-from graftwork.adapters.lora.patterns import Matcher
 from graftwork.adapters.outline import Outline
+from graftwork.adapters.patterns import Matcher
 
 ALL_LINEAR = "all-linear"
 _SHOWN = 5
@@ -24,7 +24,7 @@ class Targets:
     Asking may raise Refused: a pattern is no regular expression, or takes too long to match.
     """
 
-    modules: str | tuple[str, ...]
+    modules: str | tuple[str, ...] | None
     exclude: str | tuple[str, ...] | None = None
     layers: tuple[int, ...] | None = None
     layers_pattern: tuple[str, ...] = ()
@@ -32,30 +32,36 @@ class Targets:
 
     def sites(self, outline: Outline) -> frozenset[str]:
         """Paths of the linear sites that are meant."""
-        return frozenset(site.path for site in outline.linears if self._means(site.path))
+        return frozenset(site.path for site in outline.linears if self.means(site.path))
 
     def problems(self, outline: Outline, stored: Collection[str]) -> list[str]:
         """Where config and weights disagree on the modules; `stored` are the paths of those that have weights."""
         targets = self.sites(outline)
         lists = (
-            ("names modules on which this kind is not served here", self._elsewhere(outline)),
+            ("names modules on which this kind is not served here", self.elsewhere(outline, outline.site_of)),
             ("does not cover modules that have weights", sorted(set(stored) - targets)),
             ("names modules without weights", sorted(targets - set(stored))),
         )
         return [f"target_modules {what}: {', '.join(paths[:_SHOWN])}." for what, paths in lists if paths]
 
-    def _elsewhere(self, outline: Outline) -> list[str]:
-        """Modules that the config names one by one and that are no linear sites: head, embedding, norms."""
+    @property
+    def all_linear(self) -> bool:
+        """Whether every linear layer but the head is meant."""
+        return isinstance(self.modules, str) and self.modules.lower() == ALL_LINEAR
+
+    def elsewhere(self, outline: Outline, served: Container[str]) -> list[str]:
+        """Modules that the config names one by one and that are not among those where the kind is served."""
         if not isinstance(self.modules, tuple):
             return []
-        others = (path for path in outline.modules if path not in outline.site_of)
+        others = (path for path in outline.modules if path not in served)
         return [path for path in others if not self._excludes(path) and _is_named(self.modules, path)]
 
-    def _means(self, path: str) -> bool:
-        if self._excludes(path):
+    def means(self, path: str) -> bool:
+        """Whether the module at `path` is meant; `all-linear` means every path that is asked for."""
+        if self.modules is None or self._excludes(path):
             return False
         if isinstance(self.modules, str):
-            return self.modules.lower() == ALL_LINEAR or self.matcher.matches(self.modules, path)
+            return self.all_linear or self.matcher.matches(self.modules, path)
         return path in self.modules or (_is_named(self.modules, path) and self._in_layers(path))
 
     def _excludes(self, path: str) -> bool:
@@ -71,7 +77,7 @@ class Targets:
 
 
 def read_targets(fields: ConfigFields) -> Targets:
-    """The targets of a config; fields that its kind does not have are simply not there."""
+    """The targets of a config; fields that its kind does not have are simply not there, `target_modules` must be."""
     pattern = fields.names("layers_pattern")
     return Targets(
         modules=fields.names("target_modules", needed=True) or (),

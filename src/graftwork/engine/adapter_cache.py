@@ -9,14 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from graftwork.adapters.outline import Outline
-from graftwork.adapters.serving_form import Affine, Part, ServingForm, Site, Traits, Weights
+from graftwork.adapters.serving_form import Part, ServingForm, Site, Traits, Weights
+from graftwork.engine.page_layout import VECTORS, Piece, Spot, distinct_weights, layout, pieces_of, vectors_of
 from graftwork.engine.page_pool import PagePool
 from graftwork.errors import Refused, Unavailable
 from graftwork.kernels.affine import NOTHING, AffineSlots
@@ -26,8 +27,6 @@ from graftwork.models.adapter_slots import AdapterSlots
 _MIN_PAGE_ELEMENTS = 1 << 16
 #: Every tensor begins at a multiple of it: a cache line, which is also what wider dtypes need.
 _ALIGN_BYTES = 64
-#: The vectors of an Affine, and the tables of where they lie.
-_TABLES = ("scale_in", "scale_out", "shift")
 #: How often a waiting insert looks whether it was called off, in seconds.
 _LOOK_S = 0.05
 
@@ -54,7 +53,7 @@ class AdapterCache:
         pages, shape = self._pool.num_pages, (self._pool.num_pages, len(outline.linears))
         buffer = self._pool.buffer
         lowrank = LowRankSlots(np.zeros(shape, np.int32), np.zeros(shape, np.int64), np.zeros(shape, np.int64), buffer)
-        scale_in, scale_out, shift = (np.full(shape, NOTHING, np.int64) for _ in _TABLES)
+        scale_in, scale_out, shift = (np.full(shape, NOTHING, np.int64) for _ in VECTORS)
         affine = AffineSlots(scale_in, scale_out, shift, np.zeros(pages, np.bool_), buffer)
         #: One per page: every resident version holds at least one.
         self.slots = AdapterSlots(lowrank, affine, parts=[{}] * pages, traits=[Traits()] * pages)
@@ -97,8 +96,8 @@ class AdapterCache:
             Refused: when the version could not fit even in an empty cache.
             Unavailable: when there was no room until the deadline, or `wanted` says no while it waits.
         """
-        pieces = list(_pieces(form, self._pool.buffer.itemsize))
-        spots, count = _layout(pieces, self._pool.page_elements, _ALIGN_BYTES // self._pool.buffer.itemsize)
+        pieces = list(pieces_of(form, self._pool.buffer.itemsize))
+        spots, count = layout(pieces, self._pool.page_elements, _ALIGN_BYTES // self._pool.buffer.itemsize)
         if count > self._pool.num_pages:
             raise Refused(
                 f"The adapter needs {count * self._pool.page_bytes} bytes, more than adapter_cache_bytes "
@@ -162,7 +161,7 @@ class AdapterCache:
             self._give_back(gone.slot, gone.pages)
         return self._pool.allocate(count)
 
-    def _copied(self, piece: _Piece, pages: list[int], spots: list[_Spot]) -> list[tuple[int, torch.Tensor]]:
+    def _copied(self, piece: Piece, pages: list[int], spots: list[Spot]) -> list[tuple[int, torch.Tensor]]:
         """Copy a piece into its pages; where each chunk begins in the pool, and the chunk there."""
         chunks = []
         rows = piece.tensor.reshape(piece.rows, -1)
@@ -176,21 +175,22 @@ class AdapterCache:
         return chunks
 
     def _write(self, slot: int, form: ServingForm, copied: list[list[tuple[int, torch.Tensor]]]) -> None:
-        """Fill a slot's tables; `copied` is in the order of `_pieces`."""
+        """Fill a slot's tables; `copied` is in the order of `pieces_of`."""
         lowrank, affine, where = self.slots.lowrank, self.slots.affine, iter(copied)
         lowrank.rank[slot] = 0
         for low in form.slices:
             lowrank.a_offset[slot, low.site] = next(where)[0][0]
             lowrank.b_offset[slot, low.site] = next(where)[0][0]
             lowrank.rank[slot, low.site] = low.rank
-        for table in _TABLES:
+        for table in VECTORS:
             getattr(affine, table)[slot] = NOTHING
         for one in form.affines:
-            for table in _vectors(one):
+            for table in vectors_of(one):
                 getattr(affine, table)[slot, one.site] = next(where)[0][0]
         affine.any[slot] = bool(form.affines)
         parts: dict[Site, tuple[Part, ...]] = {}
-        placed = {id(given): Weights(tuple(chunk for _, chunk in next(where))) for given in _distinct(form.parts)}
+        shared = distinct_weights(form.parts)
+        placed = {id(given): Weights(tuple(chunk for _, chunk in next(where))) for given in shared}
         for part in form.parts:
             weights = {name: placed[id(given)] for name, given in part.weights().items()}
             parts[part.site] = (*parts.get(part.site, ()), part.placed(weights))
@@ -231,72 +231,3 @@ class AdapterCache:
             assert len(set(held)) == len(held) == self._pool.num_used, "a page is lost or held twice"
             assert len({*slots, *self._free_slots}) == self._pool.num_pages, "a slot is lost or held twice"
             assert all(resident.pins >= 0 for resident in self._resident.values()), "a pin count is negative"
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A tensor to place: `rows` of so many pool elements each; split between pages only at a row, and if it may be."""
-
-    tensor: torch.Tensor
-    rows: int
-    row_elements: int
-
-
-@dataclass(frozen=True)
-class _Spot:
-    """Where some rows of a piece go: a page of this adapter, by number, and the place within it."""
-
-    page: int
-    within: int
-    rows: slice
-
-
-def _pieces(form: ServingForm, itemsize: int) -> Iterator[_Piece]:
-    """Every tensor of a form, in the order in which they are placed."""
-    for low in form.slices:
-        for half in (low.a, low.b):
-            yield _Piece(half, 1, half.numel())
-    for affine in form.affines:
-        for vector in _vectors(affine).values():
-            yield _Piece(vector, 1, vector.numel() * vector.itemsize // itemsize)
-    for weights in _distinct(form.parts):
-        tensor = weights.whole()
-        assert tensor.itemsize % itemsize == 0, "a part keeps its weights in the serving dtype or a wider one"
-        yield _Piece(tensor, tensor.shape[0], tensor.shape[1] * tensor.itemsize // itemsize)
-
-
-def _distinct(parts: Sequence[Part]) -> list[Weights]:
-    """The weights of all parts; an object that several parts share is kept once."""
-    return list({id(weights): weights for part in parts for weights in part.weights().values()}.values())
-
-
-def _vectors(affine: Affine) -> dict[str, torch.Tensor]:
-    return {name: value for name in _TABLES if (value := getattr(affine, name)) is not None}
-
-
-def _layout(pieces: Sequence[_Piece], page_elements: int, align: int) -> tuple[list[list[_Spot]], int]:
-    """For each piece where its rows go, and the number of pages; a page is filled before the next begins.
-
-    Raises:
-        Refused: when a single row is longer than a page.
-    """
-    spots: list[list[_Spot]] = []
-    page, within = 0, 0
-    for piece in pieces:
-        if piece.row_elements > page_elements:
-            raise Refused(
-                f"A matrix of the adapter has {piece.row_elements} elements in one piece; a page of adapter memory "
-                f"holds {page_elements}. Raise max_rank to serve it."
-            )
-        found: list[_Spot] = []
-        per_page = max(1, page_elements // max(1, piece.row_elements))
-        if piece.rows > 1 and piece.rows > per_page:  # so that all chunks but the last are equally long
-            page, within = (page + 1, 0) if within else (page, 0)
-        for begin in range(0, piece.rows, per_page):
-            count = min(per_page, piece.rows - begin)
-            if within + count * piece.row_elements > page_elements:
-                page, within = page + 1, 0
-            found.append(_Spot(page, within, slice(begin, begin + count)))
-            within = -(-(within + count * piece.row_elements) // align) * align
-        spots.append(found)
-    return spots, page + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import threading
 import time
 from collections import defaultdict
@@ -12,22 +11,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from graftwork.adapters.companions import NO_COMPANIONS, Companions
+from graftwork.adapters.companions import Companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
 from graftwork.engine.adapter_texts import AdapterTexts
+from graftwork.engine.intake import Intake
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.loop import EngineLoop, Output
-from graftwork.engine.pooler import Pooler
-from graftwork.engine.request import AdapterHandle, ChatPrompt, Delta, GenerationRequest, Pooled, PoolingRequest
+from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.engine.runner import Runner
-from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
-from graftwork.engine.stop import StopMatcher
 from graftwork.engine.stream import Item, Stream
-from graftwork.engine.template_process import TemplateLimits, TemplateProcess
+from graftwork.engine.template_process import TemplateLimits
 from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
 from graftwork.engine.waiting_room import WaitingRoom
@@ -90,18 +87,22 @@ class AsyncEngine:
     ) -> None:
         dtype, outline = model.dtype, model.outline
         self.outline: Outline = outline
-        self._model, self._kernels, self._text, self._config = model, kernels, text, config
+        self._model, self._kernels, self._config = model, kernels, config
         self._kv = KvCache(outline, dtype, config.kv_cache_bytes)
         self._cache = AdapterCache(outline, dtype, config.adapter_cache_bytes, config.max_rank)
         self._loader = AdapterLoader(
             source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded
         )
-        self._texts = AdapterTexts(source, outline, text, config.load_timeout_s)
-        self._templates = Templates(config.template_limits)
         self._scheduler = Scheduler(self._kv, config.max_num_seqs, config.max_num_batched_tokens)
         runner = Runner(model, kernels, self._kv, self._cache.slots)
         self._room = WaitingRoom(self._cache, self._loader, config.load_timeout_s, time.monotonic)
         self.max_context = min(config.max_context, self._kv.max_tokens)
+        self._intake = Intake(
+            text,
+            AdapterTexts(source, outline, text, config.load_timeout_s) if config.use_companions else None,
+            Templates(config.template_limits),
+            self.max_context,
+        )
         self._loop = EngineLoop(runner, self._scheduler, self._room, self.max_context, self._deliver)
         self._streams: dict[str, Stream] = {}
         self._loads: dict[str, list[asyncio.Future[None]]] = {}
@@ -125,8 +126,7 @@ class AsyncEngine:
             self._started = False
             await asyncio.to_thread(self._loop.stop)
             await asyncio.to_thread(self._loader.close)
-            await asyncio.to_thread(self._texts.close)
-            await asyncio.to_thread(self._templates.close)
+            await asyncio.to_thread(self._intake.close)
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Delta]:
         """Continue a prompt, one delta per step; the last one has a finish reason.
@@ -138,7 +138,7 @@ class AsyncEngine:
         Raises, at any time:
             GenerationFailed: this row, and only this row, went wrong.
         """
-        async with self._row(request.id, partial(self._worded, request)) as stream:
+        async with self._row(request.id, partial(self._intake.generating, request)) as stream:
             while not stream.ended:
                 item = await stream.next()
                 assert isinstance(item, Delta), "a generating row gives deltas"
@@ -151,7 +151,7 @@ class AsyncEngine:
             InvalidRequest: as `generate`, or the adapter has no head to classify with.
             Unavailable, Refused, Damaged, GenerationFailed: as `generate`.
         """
-        async with self._row(request.id, partial(self._pooling, request)) as stream:
+        async with self._row(request.id, partial(self._intake.pooling, request)) as stream:
             item = await stream.next()
             assert isinstance(item, Pooled), "a pooling row gives one result"
             return item
@@ -197,9 +197,7 @@ class AsyncEngine:
         Raises:
             Refused, NotFound, Damaged, Unavailable: as `generate`.
         """
-        if handle.parts or not self._config.use_companions:
-            return NO_COMPANIONS
-        return (await self._texts.of(handle)).companions
+        return await self._intake.companions(handle)
 
     @property
     def loaded_digest(self) -> str:
@@ -235,84 +233,6 @@ class AsyncEngine:
         self._room.check()
         self._cache.check()
 
-    async def _text_of(self, adapter: AdapterHandle | None) -> Text:
-        """The words of an adapter that brings its own, else the base's; so for several adapters together."""
-        if adapter is None or adapter.parts or not self._config.use_companions:
-            return self._text
-        return (await self._texts.of(adapter)).text
-
-    async def _worded(self, request: GenerationRequest) -> Sequence:
-        """The row of a request, encoded in a worker thread, or in that of its adapter's own chat template."""
-        text = await self._text_of(request.adapter) if request.companions else self._text
-        if text.template is None or not isinstance(request.prompt, ChatPrompt):
-            return await asyncio.to_thread(self._sequence, request, text)
-        rendered = self._templates.submit(text.template, lambda process: self._sequence(request, text, process))
-        return await asyncio.wrap_future(rendered)
-
-    def _sequence(self, request: GenerationRequest, text: Text, process: TemplateProcess | None = None) -> Sequence:
-        params = request.params
-        tokens = list(text.encode(request.prompt, max_tokens=self.max_context, process=process))
-        _check_bias(params, text.vocab_size)
-        return Sequence(
-            id=request.id,
-            tokens=tokens,
-            num_prompt=len(tokens),
-            params=params,
-            seed=params.seed if params.seed is not None else secrets.randbits(63),
-            max_tokens=self._room_for(len(tokens), request, text),
-            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else text.stop_ids),
-            adapter=request.adapter,
-            detokenizer=text.detokenizer(after=tokens if params.echo else ()),
-            stop=StopMatcher(params.stop),
-            text=text,
-            echo=text.echo(request.prompt, tokens) if params.echo else "",
-        )
-
-    async def _pooling(self, request: PoolingRequest) -> Sequence:
-        """The row of a request to pool, encoded in a worker thread."""
-        text = await self._text_of(request.adapter) if request.companions else self._text
-        return await asyncio.to_thread(self._pooled_row, request, text)
-
-    def _pooled_row(self, request: PoolingRequest, text: Text) -> Sequence:
-        tokens = list(text.encode(request.prompt, max_tokens=self.max_context))
-        if len(tokens) > self.max_context:
-            raise InvalidRequest(
-                f"The prompt has {len(tokens)} tokens; the context holds {self.max_context}. Shorten or split it.",
-                field="prompt",
-            )
-        return Sequence(
-            id=request.id,
-            tokens=tokens,
-            num_prompt=len(tokens),
-            params=SamplingParams(),
-            seed=0,
-            max_tokens=0,
-            stop_ids=frozenset(),
-            adapter=request.adapter,
-            detokenizer=text.detokenizer(),
-            stop=StopMatcher(()),
-            text=text,
-            pooler=Pooler(request.pooling),
-        )
-
-    def _room_for(self, prompt: int, request: GenerationRequest, text: Text) -> int:
-        params = request.params
-        if prompt > self.max_context or (prompt == self.max_context and params.max_tokens != 0):
-            raise InvalidRequest(
-                f"The prompt has {prompt} tokens; at most {self.max_context - 1} fit the context of "
-                f"{self.max_context} and leave room for an answer.",
-                field="messages" if isinstance(request.prompt, ChatPrompt) else "prompt",
-            )
-        if params.max_tokens is None:
-            return min(self.max_context - prompt, text.max_new_tokens or self.max_context)
-        if prompt + params.max_tokens > self.max_context:
-            raise InvalidRequest(
-                f"max_tokens is {params.max_tokens} and the prompt has {prompt} tokens, together more than the "
-                f"context of {self.max_context}; ask for at most {self.max_context - prompt}.",
-                field="max_tokens",
-            )
-        return params.max_tokens
-
     # -- called in other threads -----------------------------------------------------------------------------------
 
     def _deliver(self, outputs: list[Output]) -> None:
@@ -333,14 +253,6 @@ class AsyncEngine:
                 assert pinned is not None, "the load's own pin keeps it resident"
             _call_in(future.get_loop(), _settle, future, error)
         self._loop.loaded(digest, error)
-
-
-def _check_bias(params: SamplingParams, vocab_size: int) -> None:
-    if unknown := [token_id for token_id, _ in params.logit_bias if token_id >= vocab_size]:
-        raise InvalidRequest(
-            f"logit_bias names {unknown[0]}, which is no token id here: they are 0 to {vocab_size - 1}.",
-            field="logit_bias",
-        )
 
 
 def _put_all(items: list[tuple[Stream, Item | GraftworkError]]) -> None:

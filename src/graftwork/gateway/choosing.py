@@ -12,7 +12,8 @@ from graftwork.gateway.services import Services, tenant_of
 from graftwork.gateway.signature import Signature
 from graftwork.protocol.adapters import AdapterFields
 from graftwork.protocol.not_yet import refuse_not_yet_headers
-from graftwork.traffic.choice import Asked, Decision, choose, require_base
+from graftwork.traffic.choice import Asked, choose, require_base
+from graftwork.traffic.handle import handle_of
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,4 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
     base_digest = engine.outline.weights_digest
     require_base(decision, base=services.base, base_digest=base_digest)
     signature = Signature(request.state.request_id, decision, base_digest)
-    return Chosen(engine, _handle(decision, tenant), signature)
-
-
-def _handle(decision: Decision, tenant: str) -> AdapterHandle | None:
-    if decision.digest is None:
-        return None
-    parts = decision.composition.parts if decision.composition else ()
-    return AdapterHandle(
-        digest=decision.digest,
-        tenant=tenant,
-        label=decision.model,
-        parts=tuple((AdapterHandle(version.digest, tenant, version.label), scale) for version, scale in parts),
-    )
+    return Chosen(engine, handle_of(decision, tenant), signature)

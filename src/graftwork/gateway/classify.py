@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from graftwork.engine.pooled import probabilities
 from graftwork.engine.request import Pooled
 from graftwork.gateway.choosing import choose_for
 from graftwork.gateway.disconnect import unless_gone
@@ -52,14 +51,3 @@ def _classified(index: int, result: Pooled, *, logits: bool) -> dict[str, Any]:
         "num_classes": len(probs),
         **({"logits": list(result.values)} if logits else {}),
     }
-
-
-def probabilities(logits: Sequence[float]) -> list[float]:
-    """Softmax; of a single class, where that would always be 1, the logistic function."""
-    if len(logits) == 1:
-        logits = (logits[0], 0.0)
-        return probabilities(logits)[:1]
-    most = max(logits)
-    weights = [math.exp(one - most) for one in logits]
-    total = math.fsum(weights)
-    return [one / total for one in weights]

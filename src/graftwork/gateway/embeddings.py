@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import math
 import sys
 from array import array
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from graftwork.engine.pooled import vector
 from graftwork.engine.request import Pooled
 from graftwork.errors import InvalidRequest
 from graftwork.gateway.choosing import Chosen, choose_for
@@ -52,12 +52,12 @@ def _check_dimensions(asked: int | None, hidden_size: int) -> None:
 
 def _written(results: Sequence[Pooled], body: EmbeddingRequest, chosen: Chosen) -> bytes:
     normalize = body.normalize is not False
-    vectors = [_vector(one.values, normalize=normalize) for one in results]
+    vectors = [vector(one.values, normalize=normalize) for one in results]
     write = _base64 if body.encoding_format == "base64" else array.tolist
     answer = {
         "object": "list",
         "data": [
-            {"object": "embedding", "index": index, "embedding": write(vector)} for index, vector in enumerate(vectors)
+            {"object": "embedding", "index": index, "embedding": write(made)} for index, made in enumerate(vectors)
         ],
         "model": chosen.model,
         "usage": usage(results),
@@ -66,15 +66,9 @@ def _written(results: Sequence[Pooled], body: EmbeddingRequest, chosen: Chosen) 
     return json.dumps(answer).encode()
 
 
-def _vector(values: Sequence[float], *, normalize: bool) -> array[float]:
-    """float32, of length 1 if asked for; a vector of zeros stays one."""
-    length = math.hypot(*values) if normalize else 1.0
-    return array("f", [value / (length or 1.0) for value in values])
-
-
-def _base64(vector: array[float]) -> Any:
+def _base64(numbers: array[float]) -> Any:
     """As OpenAI has it: the bytes of little-endian float32."""
     if sys.byteorder == "big":
-        vector = array("f", vector)
-        vector.byteswap()
-    return base64.b64encode(vector.tobytes()).decode()
+        numbers = array("f", numbers)
+        numbers.byteswap()
+    return base64.b64encode(numbers.tobytes()).decode()

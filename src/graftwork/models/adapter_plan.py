@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from graftwork.adapters.serving_form import Part, Place, Site
 from graftwork.kernels.lowrank import Segment
 from graftwork.kernels.select import Kernels
 from graftwork.models.adapter_slots import AdapterSlots
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,16 @@ class AdapterPlan:
                 logits[row, max([self._vocab_size, *widths]) :] = float("-inf")
 
     def act(self, site: Site, x: Tensor, y: Tensor) -> None:
-        """Let the parts at a site change y (at `keys` also x) in place, each its own rows."""
+        """Let the parts at a site change y (at `keys` also x) in place, each its own rows.
+
+        A part that fails makes its own rows NaN, which ends them and nobody else's.
+        """
         if site.place not in self._places:
             return
         for one in self._acting.get(site, ()):
             self._kernels.launches += 1
-            one.part.act(x[one.rows], y[one.rows], one.first)
+            try:
+                one.part.act(x[one.rows], y[one.rows], one.first)
+            except Exception:
+                log.exception("%s failed at %s; its rows end with an error.", type(one.part).__name__, site)
+                y[one.rows] = float("nan")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from graftwork.adapters.serving_form import Place, Site
+from graftwork.errors import Refused
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.select import Kernels
 from graftwork.models.forward_batch import ForwardBatch
@@ -46,11 +47,11 @@ class BatchHolder:
 class SiteLinear(torch.nn.Module):
     """Takes the place of a linear layer: y = W x (+ bias) for all rows at once, with what the adapters do around it.
 
-    `site` is the layer's index in the outline. Afterwards the plain weight is gone; `dense()` gives it back from its
-    packed form.
+    `site` is the layer's index in the outline, or None where no adapter can act. Afterwards the plain weight is gone;
+    `dense()` gives it back from its packed form.
     """
 
-    def __init__(self, linear: torch.nn.Linear, site: int, kernels: Kernels, holder: BatchHolder) -> None:
+    def __init__(self, linear: torch.nn.Linear, site: int | None, kernels: Kernels, holder: BatchHolder) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         bias = None if linear.bias is None else linear.bias.data
@@ -60,12 +61,16 @@ class SiteLinear(torch.nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, self.in_features)
-        plan = self._holder.batch.plan
-        if plan is None:
+        batch = self._holder.batch
+        if self.site is None:
+            return self.packed(flat).view(*x.shape[:-1], self.out_features)
+        if len(flat) != len(batch.token_ids):  # then an adapter would act on other rows than its own
+            raise Refused("The base runs a linear layer on other rows than the batch's tokens, so it cannot be served.")
+        if batch.plan is None:
             y = self.packed(flat)
         else:
-            y = self.packed(plan.before(flat, self.site))
-            plan.after(flat, y, self.site)
+            y = self.packed(batch.plan.before(flat, self.site))
+            batch.plan.after(flat, y, self.site)
         return y.view(*x.shape[:-1], self.out_features)
 
     def dense(self) -> Tensor:
@@ -77,7 +82,7 @@ class SiteHead(SiteLinear):
     """The output head, run where logits are wanted; an adapter with more tokens than the base widens them."""
 
     def __init__(self, linear: torch.nn.Linear, kernels: Kernels, holder: BatchHolder) -> None:
-        super().__init__(linear, -1, kernels, holder)
+        super().__init__(linear, None, kernels, holder)
 
     def forward(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, self.in_features)

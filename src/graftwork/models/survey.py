@@ -21,6 +21,8 @@ from graftwork.errors import Refused
 from graftwork.models.base import weight_files
 from graftwork.models.tokenizer import tokenizer_outline
 
+_EXPERTS = ".experts."
+
 
 def survey(folder: Path, *, base: str, source: str, revision: str | None) -> Outline:
     """Measure the model in `folder`.
@@ -49,6 +51,7 @@ def survey(folder: Path, *, base: str, source: str, revision: str | None) -> Out
         linears=tuple(
             LinearSite(path, module.in_features, module.out_features, module.bias is not None)
             for path, module in linears
+            if _EXPERTS not in path  # each of them sees only the tokens that are routed to it
         ),
         modules=tuple(path for path, _ in model.named_modules() if path),
         ties=_ties(model),

@@ -105,6 +105,7 @@ class TransformersModel:
         batch, layer = self._holder.batch, part.layer_idx
         if layer not in self._plain_layers:
             self._check_plain(part, scaling, options)
+            self._check_shape(q, k, v)
             self._plain_layers.add(layer)
         assert scaling is not None, "checked for this layer"
         k, v, q = (tensor[0].transpose(0, 1).contiguous() for tensor in (k, v, q))
@@ -112,6 +113,16 @@ class TransformersModel:
             batch.plan.act(Site("keys", layer), k, v)
         self._kernels.write_kv(k, v, batch.keys, batch.values, layer, batch.rows)
         return self._kernels.attend(q, batch.keys, batch.values, layer, batch.rows, scaling)[None]
+
+    def _check_shape(self, q: Tensor, k: Tensor, v: Tensor) -> None:
+        """The kernels trust the outline's numbers of heads, which come from the config; so the weights must agree."""
+        outline, tokens = self.outline, q.shape[2]
+        wanted = (1, outline.num_kv_heads, tokens, outline.head_dim)
+        if (tuple(k.shape), tuple(v.shape)) != (wanted, wanted) or q.shape[1] != outline.num_heads:
+            raise Refused(
+                f"The base's attention has {q.shape[1]} query and {k.shape[1]} key heads of {k.shape[3]}; its config "
+                f"says {outline.num_heads} and {outline.num_kv_heads} of {outline.head_dim}."
+            )
 
     def _check_plain(self, part: Any, scaling: float | None, options: dict[str, Any]) -> None:
         window = options.get("sliding_window")
@@ -130,7 +141,7 @@ class TransformersModel:
         names = {id(module): path for path, module in self._module.named_modules()}
         sites = self.outline.site_of
         for path, linear in list(linear_modules(self._module)):
-            self._replace(path, SiteLinear(linear, sites[path], self._kernels, self._holder))
+            self._replace(path, SiteLinear(linear, sites.get(path), self._kernels, self._holder))
         self._replace(names[id(head)], SiteHead(head, self._kernels, self._holder))
         for parameter in self._module.parameters():
             parameter.data = parameter.data.clone()  # what is left may be a view of a mapped file: let go of it

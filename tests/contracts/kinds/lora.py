@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from contracts.kinds import KindCase
-from support.oracle import Oracle
+from support.oracle import Oracle, WholePasses
 from support.tiny import save_peft
 
 _TIED = {"tie_word_embeddings": True}
@@ -35,19 +35,6 @@ def _lora(
     return KindCase(
         name, "LORA", feature, make, oracle, base=base or {}, prompt=prompt, optional=optional, may_grow=may_grow
     )
-
-
-class _WholePasses(Oracle):
-    """PEFT without a cache: it looks for the invocation of an activated LoRA in the tokens of one call only."""
-
-    @torch.inference_mode()
-    def greedy(self, prompt: list[int], count: int) -> tuple[list[int], list[float]]:
-        tokens, chosen = list(prompt), []
-        for _ in range(count):
-            last = self.logprobs(tokens)[-1]
-            tokens.append(int(last.argmax()))
-            chosen.append(float(last.max()))
-        return tokens[len(prompt) :], chosen
 
 
 class _GrownOracle(Oracle):
@@ -115,6 +102,6 @@ CASES = [
     _lora("tied-tokens", "tied embedding and head", base=_TIED, target_modules=_TWO, trainable_token_indices=[7, 9],
           std=0.3, prompt=(7, 9)),
     KindCase("more-tokens", "LORA", "more tokens than the base", _grown, _GrownOracle, may_grow=("embed_tokens",)),
-    _lora("activated", "activated LoRA", oracle=_WholePasses, alora_invocation_tokens=[5, 6, 7], prompt=(5, 6, 7),
+    _lora("activated", "activated LoRA", oracle=WholePasses, alora_invocation_tokens=[5, 6, 7], prompt=(5, 6, 7),
           std=0.1),
 ]  # fmt: skip

@@ -5,32 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from contracts.kinds import KindCase
-from support.oracle import Oracle
+from support.oracle import WholePasses
 from support.tiny import save_peft
-
-
-class WholePasses(Oracle):
-    """PEFT with virtual tokens, by whole forward passes: with a cache it would put them before every new token.
-
-    Its logits begin with those of the virtual tokens where these have embeddings.
-    """
-
-    @torch.inference_mode()
-    def logprobs(self, tokens: list[int]) -> Tensor:
-        return super().logprobs(tokens)[-len(tokens) :]
-
-    @torch.inference_mode()
-    def greedy(self, prompt: list[int], count: int) -> tuple[list[int], list[float]]:
-        tokens, chosen = list(prompt), []
-        for _ in range(count):
-            last = self.logprobs(tokens)[-1]
-            tokens.append(int(last.argmax()))
-            chosen.append(float(last[tokens[-1]]))
-        return tokens[len(prompt) :], chosen
 
 
 def _case(name: str, kind: str, feature: str, config: str, std: float, count: int = 4, **more: Any) -> KindCase:

@@ -21,10 +21,6 @@ LINEAR_PAIR: tuple[Part, Part] = ("lora_A", "lora_B")
 EMBEDDING_PAIR: tuple[Part, Part] = ("embedding_A", "embedding_B")
 
 
-#: Why a part that is neither half of a pair must be there.
-_WHY: dict[Part, str] = {"magnitude": ", but use_dora is true", "lora_B.bias": ", but lora_bias is true"}
-
-
 @dataclass
 class ModuleAccount:
     """Collects the lines and the problems of one module."""
@@ -63,9 +59,7 @@ class ModuleAccount:
             wanted["lora_B.bias"] = (width_out,)
         found = {part: self._left.pop(part) for part in wanted if part in self._left}
         problems = [
-            f"{path}: {part} is missing{_WHY.get(part, '; both halves of a pair are needed')}."
-            for part in wanted
-            if part not in found
+            f"{path}: {part} is missing; both halves of a pair are needed." for part in names if part not in found
         ]
         what = f"the base's {path} ({width_in} → {width_out}) with rank {rank} of the config"
         problems += [one for part, tensor in found.items() if (one := shape_problem(tensor, wanted[part], what))]
@@ -175,13 +169,13 @@ def whole_module(module: ModuleTensors, config: LoraConfig, outline: Outline) ->
     and head are tied.
     """
     path, parts = module.path, module.parts
-    named = path in SCORE_NAMES or any(path == one or path.endswith(f".{one}") for one in config.modules_to_save)
+    named = path in SCORE_NAMES or config.saves(path)
     ends = {site.path for site in (outline.embed, outline.head) if site is not None}
     weight = parts.get("weight") if named or path in ends else None
     weight = weight if weight is not None else (parts.get("base") if path in ends else None)
     if weight is None:
         return None
-    return WholeModule(path, weight, parts.get("bias") if named else None)
+    return WholeModule(path, weight, parts.get("bias"))
 
 
 def delta_norm(a: StoredTensor, b: StoredTensor, scale: float) -> tuple[float | None, list[str]]:

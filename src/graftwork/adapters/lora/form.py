@@ -147,19 +147,21 @@ class LoraForm:
         if whole is None or self._is_the_bases_own(whole, module):
             return
         yield from whole.parts(self._outline, self._dtype)
-        both = "base" in module.parts or not self._named(module.path) or self._config.ensure_weight_tying
+        both = "base" in module.parts or not self._config.saves(module.path) or self._config.ensure_weight_tying
         if self._outline.tied and both and whole.path not in SCORE_NAMES and whole.path not in self._outline.site_of:
             other = {self._outline.embed, self._outline.head} - {None}
             for site in other:
                 if site is not None and site.path != whole.path:
                     yield from WholeModule(site.path, whole.weight).parts(self._outline, self._dtype)
 
-    def _named(self, path: str) -> bool:
-        return any(path == name or path.endswith(f".{name}") for name in self._config.modules_to_save)
-
     def _is_the_bases_own(self, whole: WholeModule, module: ModuleTensors) -> bool:
         """Whether the stored weights are a copy of the base's: PEFT adds one to every adapter of an embedding."""
-        if whole.path in SCORE_NAMES or whole.bias is not None:
+        if whole.path in SCORE_NAMES:
             return False
-        mine, old = tensor_of(whole.weight, self._dtype), self._base.weight(whole.path)
-        return mine.shape == old.shape and torch.equal(mine, old)
+        pairs = [(whole.weight, self._base.weight(whole.path))]
+        if whole.bias is not None:
+            bias = self._base.bias(whole.path)
+            assert bias is not None, "the account refuses a bias that the base has not"
+            pairs.append((whole.bias, bias))
+        stored = [(tensor_of(mine, self._dtype), old) for mine, old in pairs]
+        return all(mine.shape == old.shape and torch.equal(mine, old) for mine, old in stored)

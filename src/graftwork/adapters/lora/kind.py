@@ -15,9 +15,9 @@ from graftwork.adapters.lora.promises import promise_problems
 from graftwork.adapters.lora.targets import targeted_modules
 from graftwork.adapters.lora.tensors import ModuleTensors, match_tensors
 from graftwork.adapters.outline import Outline
+from graftwork.adapters.site_tensors import NO_EFFECT
 from graftwork.adapters.tensor_entry import TensorEntry
 from graftwork.adapters.whole_modules import SCORE_NAMES, vocabulary_problems
-from graftwork.errors import Refused
 
 if TYPE_CHECKING:
     import torch
@@ -66,23 +66,24 @@ class Lora:
     def account(
         self, folder: AdapterFolder, outline: Outline, max_rank: int
     ) -> tuple[Sequence[TensorEntry], list[str], list[str]]:
-        config, problems = read_lora_config(folder.config)
+        config = read_lora_config(folder.config)
+        problems = config.fields.problems()
         modules, unmatched = match_tensors(folder.tensors, outline)
         entries = [entry(item.tensor, used=False, reason=item.reason) for item in unmatched]
         problems += unmatched_problems([f"{item.tensor.name} ({item.reason})" for item in unmatched])
-        if config is None:
+        if config.fields.problems():
             return [*entries, *_unread(modules)], problems, []
         targets = targeted_modules(config, outline)
         problems += promise_problems(config, outline, modules)
         for module in modules:
-            made = ModuleAccount(module, config, outline, max_rank, module.path in (targets or ()))
+            made = ModuleAccount(module, config, outline, max_rank, module.path in targets)
             entries += made.entries
             problems += made.problems
         problems += vocabulary_problems(_vocabularies(entries, outline), outline)
-        warnings = list(config.warnings) + base_warnings(folder.config, outline)
+        warnings = config.fields.warnings() + base_warnings(folder.config, outline)
         changes = [one for one in entries if one.part not in ("lora_A", "embedding_A")]
         if changes and not problems and all(one.norm == 0 for one in changes):
-            warnings.append("This adapter has no effect: every delta is zero.")
+            warnings.append(NO_EFFECT)
         return sorted(entries, key=lambda one: one.name), problems, warnings
 
     def serving_form(
@@ -90,9 +91,7 @@ class Lora:
     ) -> ServingForm:
         from graftwork.adapters.lora.form import LoraForm
 
-        config, problems = read_lora_config(folder.config)
-        if config is None:
-            raise Refused("This adapter cannot be served.", problems=problems)
+        config = read_lora_config(folder.config)
         modules = match_tensors(folder.tensors, outline)[0]
         return LoraForm(config, outline, dtype, base).made(modules, _labels(folder, modules))
 

@@ -21,8 +21,6 @@ Stored = Mapping[str, Mapping[Part, StoredTensor]]
 def promise_problems(config: LoraConfig, outline: Outline, modules: list[ModuleTensors]) -> list[str]:
     """One problem per field that says something else than the stored tensors; a few modules by name in each."""
     targets = targeted_modules(config, outline)
-    if targets is None:
-        return ["target_modules: missing or null; it must say which modules the adapter changes."]
     stored: Stored = {module.path: module.parts for module in modules}
     paired = {path for path, parts in stored.items() if _PAIR & parts.keys()}
     found = {
@@ -30,6 +28,14 @@ def promise_problems(config: LoraConfig, outline: Outline, modules: list[ModuleT
         "target_modules does not cover modules that have weights: {}.": paired - targets,
         "target_modules names modules without weights: {}.": targets - paired - _tied_head(config, outline),
         "modules_to_save names {}, which has no weights in the adapter.": _unsaved(config, outline, stored),
+        "use_dora is true, but the adapter has no lora_magnitude_vector for {}.": [
+            path for path in paired if config.use_dora and "magnitude" not in stored[path]
+        ],
+        "lora_bias is true, but the adapter has no bias of lora_B for {}.": [
+            path
+            for path in paired
+            if config.lora_bias and "lora_B.bias" not in stored[path] and "embedding_A" not in stored[path]
+        ],
         f"bias is {config.bias!r}, but the adapter has no bias for {{}}.": [
             path for path in _biased(config, outline, targets) if "bias" not in stored.get(path, {})
         ],

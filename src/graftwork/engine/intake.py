@@ -1,0 +1,129 @@
+"""Intake: turns requests into rows for the loop: their tokens by the right words, their limits, their seed."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from graftwork.adapters.companions import NO_COMPANIONS, Companions
+from graftwork.engine.adapter_texts import AdapterTexts
+from graftwork.engine.pooler import Pooler
+from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, PoolingRequest
+from graftwork.engine.sampling_params import SamplingParams
+from graftwork.engine.sequence import Sequence
+from graftwork.engine.stop import StopMatcher
+from graftwork.engine.template_process import TemplateProcess
+from graftwork.engine.templates import Templates
+from graftwork.engine.text import Text
+from graftwork.errors import InvalidRequest
+
+
+class Intake:
+    """Owns the words of adapters and the processes of their templates; `texts` None leaves all companions aside."""
+
+    def __init__(self, text: Text, texts: AdapterTexts | None, templates: Templates, max_context: int) -> None:
+        self._text, self._texts, self._templates, self._max_context = text, texts, templates, max_context
+
+    def close(self) -> None:
+        """End what encodes and renders; whoever waits is told."""
+        if self._texts is not None:
+            self._texts.close()
+        self._templates.close()
+
+    async def companions(self, handle: AdapterHandle) -> Companions:
+        """What a version carries beside its weights, if that is used at all; nothing for several together.
+
+        Raises:
+            Refused, NotFound, Damaged, Unavailable: its files cannot be had or used.
+        """
+        if handle.parts or self._texts is None:
+            return NO_COMPANIONS
+        return (await self._texts.of(handle)).companions
+
+    async def generating(self, request: GenerationRequest) -> Sequence:
+        """The row of a request, encoded in a worker thread, or in that of its adapter's own chat template."""
+        text = await self._text_of(request)
+        if text.template is None or not isinstance(request.prompt, ChatPrompt):
+            return await asyncio.to_thread(self._answering, request, text)
+        rendered = self._templates.submit(text.template, lambda process: self._answering(request, text, process))
+        return await asyncio.wrap_future(rendered)
+
+    def _answering(self, request: GenerationRequest, text: Text, process: TemplateProcess | None = None) -> Sequence:
+        params = request.params
+        tokens = list(text.encode(request.prompt, max_tokens=self._max_context, process=process))
+        _check_bias(params, text.vocab_size)
+        return Sequence(
+            id=request.id,
+            tokens=tokens,
+            num_prompt=len(tokens),
+            params=params,
+            seed=params.seed if params.seed is not None else secrets.randbits(63),
+            max_tokens=self._room_for(len(tokens), request, text),
+            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else text.stop_ids),
+            adapter=request.adapter,
+            detokenizer=text.detokenizer(after=tokens if params.echo else ()),
+            stop=StopMatcher(params.stop),
+            text=text,
+            echo=text.echo(request.prompt, tokens) if params.echo else "",
+        )
+
+    async def pooling(self, request: PoolingRequest) -> Sequence:
+        """The row of a request to pool, encoded in a worker thread."""
+        text = await self._text_of(request)
+        return await asyncio.to_thread(self._read, request, text)
+
+    def _read(self, request: PoolingRequest, text: Text) -> Sequence:
+        tokens = list(text.encode(request.prompt, max_tokens=self._max_context))
+        if len(tokens) > self._max_context:
+            raise InvalidRequest(
+                f"The prompt has {len(tokens)} tokens; the context holds {self._max_context}. Shorten or split it.",
+                field="prompt",
+            )
+        return Sequence(
+            id=request.id,
+            tokens=tokens,
+            num_prompt=len(tokens),
+            params=SamplingParams(),
+            seed=0,
+            max_tokens=0,
+            stop_ids=frozenset(),
+            adapter=request.adapter,
+            detokenizer=text.detokenizer(),
+            stop=StopMatcher(()),
+            text=text,
+            pooler=Pooler(request.pooling),
+        )
+
+    def _room_for(self, prompt: int, request: GenerationRequest, text: Text) -> int:
+        params = request.params
+        if prompt > self._max_context or (prompt == self._max_context and params.max_tokens != 0):
+            raise InvalidRequest(
+                f"The prompt has {prompt} tokens; at most {self._max_context - 1} fit the context of "
+                f"{self._max_context} and leave room for an answer.",
+                field="messages" if isinstance(request.prompt, ChatPrompt) else "prompt",
+            )
+        if params.max_tokens is None:
+            usual = text.max_new_tokens or request.usual_tokens or self._max_context
+            return min(self._max_context - prompt, usual)
+        if prompt + params.max_tokens > self._max_context:
+            raise InvalidRequest(
+                f"max_tokens is {params.max_tokens} and the prompt has {prompt} tokens, together more than the "
+                f"context of {self._max_context}; ask for at most {self._max_context - prompt}.",
+                field="max_tokens",
+            )
+        return params.max_tokens
+
+    async def _text_of(self, request: GenerationRequest | PoolingRequest) -> Text:
+        """The words of an adapter that brings its own, else the base's; so for several adapters together."""
+        adapter = request.adapter if request.companions else None
+        if adapter is None or adapter.parts or self._texts is None:
+            return self._text
+        return (await self._texts.of(adapter)).text
+
+
+def _check_bias(params: SamplingParams, vocab_size: int) -> None:
+    if unknown := [token_id for token_id, _ in params.logit_bias if token_id >= vocab_size]:
+        raise InvalidRequest(
+            f"logit_bias names {unknown[0]}, which is no token id here: they are 0 to {vocab_size - 1}.",
+            field="logit_bias",
+        )

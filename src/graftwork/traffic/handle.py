@@ -1,0 +1,19 @@
+"""handle_of: a decision in the engine's words."""
+
+from __future__ import annotations
+
+from graftwork.engine.request import AdapterHandle
+from graftwork.traffic.choice import Decision
+
+
+def handle_of(decision: Decision, tenant: str) -> AdapterHandle | None:
+    """What the engine is to answer with; None is the base itself."""
+    if decision.digest is None:
+        return None
+    parts = decision.composition.parts if decision.composition else ()
+    return AdapterHandle(
+        digest=decision.digest,
+        tenant=tenant,
+        label=decision.model,
+        parts=tuple((AdapterHandle(version.digest, tenant, version.label), scale) for version, scale in parts),
+    )
