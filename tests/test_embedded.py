@@ -138,3 +138,38 @@ def test_classes_come_with_their_probabilities(engine: Engine, tiny: Tiny, tmp_p
         assert list(got.values()) == pytest.approx(want, abs=1e-4)
     with pytest.raises(InvalidRequest, match="head"):
         engine.classify(["hello"], adapter="first")
+
+
+PROMPT = list(range(5, 25))
+GREEDY = {"temperature": 0, "max_tokens": 12, "ignore_eos": True}
+
+
+def truth(tiny: Tiny, folder: str, count: int = 12) -> str:
+    tokens, _ = Oracle(tiny.root / "base", tiny.adapter(folder)).greedy(PROMPT, count)
+    return str(byte_tokenizer().decode(tokens, skip_special_tokens=True))
+
+
+def test_a_name_with_new_bytes_answers_with_them_and_what_runs_ends_on_the_old(
+    engine: Engine, tiny: Tiny, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny.adapter("a1"), tmp_path / "p"))
+    engine.push(folder, "moved")
+    assert engine.generate(PROMPT, adapter="moved", **GREEDY).text == truth(tiny, "a1")
+    with closing(engine.stream(PROMPT, adapter="moved", **(GREEDY | {"max_tokens": 60}))) as pieces:
+        begun = next(pieces)
+        shutil.copytree(tiny.adapter("a2"), folder, dirs_exist_ok=True)
+        assert engine.generate(PROMPT, adapter="moved", **GREEDY).text == truth(tiny, "a1"), "nothing was pushed"
+        assert engine.push(folder, "moved").semver == "1.0.1"
+        new = engine.generate(PROMPT, adapter="moved", **GREEDY)
+        assert (new.text, new.model) == (truth(tiny, "a2"), "moved:1.0.1")
+        assert begun + "".join(pieces) == truth(tiny, "a1", 60)
+
+
+def test_versions_of_one_name_answer_side_by_side(engine: Engine, tiny: Tiny) -> None:
+    names = {"beside:1.0.0": "a1", "beside:2.0.0": "a2", "beside:3.0.0": "a3"}
+    digests = {reference: engine.push(tiny.adapter(folder), reference).digest for reference, folder in names.items()}
+    order = [*names, "beside", *reversed(names)]
+    for asked, answer in zip(order, engine.generate_all([(PROMPT, name) for name in order], **GREEDY), strict=True):
+        reference = "beside:3.0.0" if asked == "beside" else asked
+        assert (answer.model, answer.digest) == (reference, digests[reference])
+        assert answer.text == truth(tiny, names[reference])

@@ -152,7 +152,9 @@ class FakeEngine:
                 f"The prompt has {length} tokens; the context holds {self.outline.max_context}.",
                 field="prompt",
             )
-        words = f"{label} says: {_text(request.prompt)}".split(" ")[: request.params.max_tokens]
+        words = f"{label} says: {_text(request.prompt)}".split(" ")
+        limit = request.usual_tokens if request.params.max_tokens is None else request.params.max_tokens
+        words = words[:limit]
         pieces: list[str | None] = [word if index == 0 else f" {word}" for index, word in enumerate(words)] or [None]
         self._running[request.id] = request.adapter.digest if request.adapter else ""
         self._most_adapters = max(self._most_adapters, len(set(self._running.values()) - {""}))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
-import warnings
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +14,13 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from contracts.bench import PROMPTS, Bench, prompt_for
 from contracts.kinds import KindCase, all_cases
-from graftwork.adapters.account import Account, account_folder
 from graftwork.adapters.kinds import all_kinds
-from graftwork.engine.async_engine import AsyncEngine
-from graftwork.engine.create import create_engine
 from graftwork.errors import Refused
-from graftwork.models.prepare import prepare_base
-from graftwork.settings import Settings
-from support.engines import Answer, FolderSource, ask, ask_all, prompt_of, request, settled
-from support.fixtures import Tiny
-from support.oracle import Oracle, OracleLike
+from support.engines import Answer, ask, ask_all, request, settled
 from support.parity import assert_bfloat16_parity, assert_float32_parity
-from support.tiny import make_adapter, make_base
+from support.tiny import ALL_LINEARS
 
 CASES = all_cases()
 #: What has no text to compare: held to its library by `tests/engine/test_classify.py`.
@@ -36,93 +28,6 @@ PROVEN_ELSEWHERE = {("LORA", "modules_to_save: classification head")}
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 #: By the library that saved them.
 WEIGHTS = ("adapter_model.safetensors", "adapter.safetensors")
-
-
-class Bench:
-    """One tiny base with an ordinary LoRA `a1`, and beside them the adapters of all cases on that base."""
-
-    def __init__(self, root: Path, changes: dict[str, Any]) -> None:
-        self.root = root
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # transformers' and peft's own
-            self.base = make_base(root / "base", **changes)
-            make_adapter(self.base, root / "a1", std=0.08, targets="all-linear")
-        settings = Settings(
-            home=root / "home",
-            base=str(self.base),
-            dtype="float32",
-            kv_cache_bytes=1 << 23,
-            adapter_cache_bytes=1 << 27,
-        )
-        self.tiny = Tiny(root, settings, prepare_base(settings))
-        self._engines: dict[str, AsyncEngine] = {}
-        self._oracles: dict[tuple[str | None, torch.dtype], OracleLike] = {}
-
-    def adapter(self, case: KindCase) -> Path:
-        folder = self.root / case.name
-        if not folder.exists():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                case.make(self.base, folder)
-        return folder
-
-    def oracle(self, case: KindCase | None, dtype: torch.dtype = torch.float32) -> OracleLike:
-        key = (case.name if case else None, dtype)
-        if key not in self._oracles:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                made = case.oracle(self.base, self.adapter(case), dtype) if case else Oracle(self.base, None, dtype)
-            self._oracles[key] = made
-        return self._oracles[key]
-
-    async def engine(self, dtype: str = "float32") -> AsyncEngine:
-        """One engine for all tests of this base; any event loop may call it."""
-        if dtype not in self._engines:
-            settings = Settings(**(self.tiny.settings.model_dump() | {"dtype": dtype, "max_num_batched_tokens": 64}))
-            engine = create_engine(settings, self.tiny.base, FolderSource(self.root))
-            await engine.start()
-            self._engines[dtype] = engine
-        return self._engines[dtype]
-
-    async def close(self) -> None:
-        for engine in self._engines.values():
-            await settled(engine)
-            engine.check()
-            await engine.stop()
-
-    @cache  # noqa: B019 (one per base, for the session)
-    def plain(self) -> OracleLike:
-        return Oracle(self.base, self.root / "a1")
-
-    def account(self, folder: Path) -> Account:
-        return account_folder(folder, self.tiny.outline, max_rank=64)
-
-
-@pytest.fixture(scope="session")
-def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[KindCase], Bench]]:
-    made: dict[str, Bench] = {}
-
-    def of(case: KindCase) -> Bench:
-        key = json.dumps(case.base, sort_keys=True, default=str)
-        if key not in made:
-            made[key] = Bench(tmp_path_factory.mktemp("bench"), case.base)
-        return made[key]
-
-    yield of
-    for bench in made.values():
-        asyncio.run(bench.close())
-
-
-@pytest.fixture
-def bench(case: KindCase, benches: Callable[[KindCase], Bench]) -> Iterator[Bench]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield benches(case)
-
-
-def prompt_for(case: KindCase, seed: int, length: int) -> tuple[int, ...]:
-    prompt = prompt_of(seed, length)
-    return prompt if case.prompt is None else (*prompt[: length // 2], *case.prompt, *prompt[length // 2 :])
 
 
 def test_every_served_feature_has_a_case_and_no_other() -> None:
@@ -142,8 +47,8 @@ def test_every_tensor_is_used(case: KindCase, bench: Bench) -> None:
 @EVERY_CASE
 async def test_parity_alone(case: KindCase, bench: Bench) -> None:
     bench.adapter(case)
-    for length in (5, 100):
-        prompt = prompt_for(case, length, length)
+    for seed, length in (PROMPTS[0], PROMPTS[-1]):
+        prompt = prompt_for(case, seed, length)
         answer = await ask(await bench.engine(), request(prompt, case.name))
         assert_float32_parity(bench.oracle(case), prompt, answer, case.tolerance)
         assert answer.prompt_tokens == len(prompt)
@@ -151,7 +56,7 @@ async def test_parity_alone(case: KindCase, bench: Bench) -> None:
 
 @EVERY_CASE
 async def test_it_changes_the_answer(case: KindCase, bench: Bench) -> None:
-    prompts = [prompt_for(case, seed, 30) for seed in range(3)]
+    prompts = [prompt_for(case, *one) for one in PROMPTS[1:4]]
     with_it = [bench.oracle(case).greedy(list(prompt), 16)[1] for prompt in prompts]
     without = [bench.oracle(None).greedy(list(prompt), 16)[1] for prompt in prompts]
     assert with_it != without, "an adapter that changes nothing proves nothing"
@@ -161,11 +66,12 @@ async def test_it_changes_the_answer(case: KindCase, bench: Bench) -> None:
 async def test_parity_beside_the_base_and_others_of_every_kind(case: KindCase, bench: Bench) -> None:
     others = [other for other in CASES if other.base == case.base and other.name != case.name]
     mates = others[CASES.index(case) % max(1, len(others)) :][:3]
+    plain = replace(case, prompt=None)
     rows: list[KindCase | str | None] = [case, None, "a1", case, *mates, None, case]
     asked, checks = [], []
     for number, row in enumerate(rows):
-        named = row if isinstance(row, KindCase) else case
-        prompt = prompt_for(named, 3 + number, 7 + 19 * number) if isinstance(row, KindCase) else prompt_of(number, 40)
+        named = row if isinstance(row, KindCase) else plain
+        prompt = prompt_for(named, *PROMPTS[number % len(PROMPTS)])
         if isinstance(row, KindCase):
             bench.adapter(row)
         asked.append(request(prompt, row.name if isinstance(row, KindCase) else row))
@@ -195,7 +101,7 @@ async def test_every_token_of_a_prompt_is_rated_as_the_library_does(case: KindCa
 @EVERY_CASE
 async def test_bfloat16_is_as_close_to_the_truth_as_the_library_itself(case: KindCase, bench: Bench) -> None:
     bench.adapter(case)
-    rows = [(prompt_for(case, seed, 30), name) for seed, name in enumerate((case.name, None, case.name, case.name))]
+    rows = [(prompt_for(case, *one), case.name) for one in PROMPTS[1:4]] + [(prompt_for(case, *PROMPTS[1]), None)]
     oracles: dict[str | None, Any] = {
         name: (bench.oracle(one), bench.oracle(one, torch.bfloat16)) for name, one in ((case.name, case), (None, None))
     }
@@ -226,9 +132,25 @@ def _unknown_name(tensors: Tensors, name: str) -> None:
     tensors[f"{name}.mystery"] = tensors[name]
 
 
+def _one_of_each_part(names: Iterable[str], turn: int) -> list[str]:
+    """Tensors of every part that a module has, each of another module; other ones every turn."""
+    by_part: dict[tuple[str, ...], list[str]] = {}
+    for name in sorted(names):
+        by_part.setdefault(tuple(word for word in name.split(".") if word not in _PLACES), []).append(name)
+    return [same[(7 * turn + 3 * number) % len(same)] for number, same in enumerate(by_part.values())]
+
+
+#: Words of a tensor's name that say where in the base it belongs, and not what it is there.
+_PLACES = {*ALL_LINEARS, "self_attn", "mlp", "qkv_proj", "gate_up_proj", *map(str, range(8))}
 #: Words of a tensor's name that would be in any message.
 _NOT_TELLING = {"base_model", "model", "weight", "layers", "default"}
-DAMAGES = (_drop_one, _add_a_row, _not_a_number, _whole_numbers, _unknown_name)
+DAMAGES: tuple[Callable[[Tensors, str], None], ...] = (
+    _drop_one,
+    _add_a_row,
+    _not_a_number,
+    _whole_numbers,
+    _unknown_name,
+)
 
 
 @EVERY_CASE
@@ -240,10 +162,7 @@ def test_damage_of_any_tensor_is_refused_by_its_name(
     if weights is None:
         pytest.skip("this kind's library writes no safetensors")
     whole = load_file(bench.adapter(case) / weights)
-    kinds_of_names: dict[str, str] = {}
-    for name in sorted(whole):  # one of each sort is enough
-        kinds_of_names.setdefault("".join(c for c in name if not c.isdigit()), name)
-    for number, name in enumerate(kinds_of_names.values()):
+    for number, name in enumerate(_one_of_each_part(whole, DAMAGES.index(damage))):
         if damage is not _not_a_number and any(word in name for word in case.optional):
             continue
         if damage is _add_a_row and any(word in name for word in case.may_grow):
@@ -265,11 +184,12 @@ async def test_a_refused_load_leaves_everything_as_it_was(case: KindCase, bench:
     for file in broken.iterdir():
         if file.suffix in (".safetensors", ".bin", ".pt"):
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    prompt, engine = prompt_for(case, 1, 20), await bench.engine()
-    good, base = await ask(engine, request(prompt, "a1")), await ask(engine, request(prompt))
+    prompt, engine = prompt_for(case, *PROMPTS[2]), await bench.engine()
+    good, base = await ask_all(engine, [request(prompt, one, max_tokens=6) for one in ("a1", None)])
     before = engine.stats()
     outcomes = await asyncio.gather(
-        *(ask(engine, request(prompt, asked)) for asked in (name, "a1", None, name)), return_exceptions=True
+        *(ask(engine, request(prompt, asked, max_tokens=6)) for asked in (name, "a1", None, name)),
+        return_exceptions=True,
     )
     assert [isinstance(one, Refused) for one in outcomes] == [True, False, False, True]
     for want, got in ((good, outcomes[1]), (base, outcomes[2])):
@@ -280,5 +200,5 @@ async def test_a_refused_load_leaves_everything_as_it_was(case: KindCase, bench:
         assert getattr(after, field) == getattr(before, field)
     shutil.rmtree(broken)
     shutil.copytree(whole, broken)
-    repaired = await ask(engine, request(prompt, name))
+    repaired = await ask(engine, request(prompt, name, max_tokens=6))
     assert_float32_parity(bench.oracle(case), prompt, repaired, case.tolerance)

@@ -1,46 +1,73 @@
-"""Activated LoRA: nothing of it before its invocation, all of it from there on."""
+"""Activated LoRA: the base until the invocation, PEFT's answer from there on, whoever else is in the batch."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
-from support.engines import ask_all, prompt_of, request, running
+from graftwork.engine.async_engine import AsyncEngine
+from support.engines import Answer, FolderSource, ask, ask_all, prompt_of, request, running
 from support.fixtures import Tiny
-from support.oracle import Oracle, WholePasses
+from support.oracle import Oracle
 from support.parity import assert_float32_parity
 from support.tiny import save_peft
 
-CALL = (5, 6, 7)
+FP32 = 1e-4
+INVOCATION = (5, 6, 7)
+BEFORE, AFTER = prompt_of(1, 40), prompt_of(2, 40)
+WITHOUT = (*BEFORE, 5, 6, 8, *AFTER)
 
 
 @pytest.fixture(scope="module")
-def folder(tiny: Tiny) -> Path:
-    config = {"r": 8, "lora_alpha": 16, "target_modules": "all-linear", "alora_invocation_tokens": list(CALL)}
-    return save_peft("LoraConfig", config, tiny.root / "base", tiny.root / "activated", std=0.1)
+def adapter(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = {"r": 8, "target_modules": "all-linear", "alora_invocation_tokens": list(INVOCATION)}
+    return save_peft("LoraConfig", config, tiny.root / "base", tmp_path_factory.mktemp("alora") / "alora", std=0.1)
 
 
-async def test_with_and_without_the_invocation_in_one_batch_twice(tiny: Tiny, folder: Path) -> None:
-    plain = prompt_of(3, 70)
-    rows = {
-        "without": plain,
-        "half of it": (*plain, *CALL[:2]),
-        "early": (*CALL, *plain),
-        "late": (*plain, *CALL),
-        "twice, of which the last counts": (*plain[:10], *CALL, *plain[10:40], *CALL, *plain[40:]),
-    }
-    base, activated = Oracle(tiny.root / "base"), WholePasses(tiny.root / "base", folder)
-    async with running(tiny, max_num_batched_tokens=64) as engine:
-        for _ in range(2):
-            asked = [request(prompt, adapter) for prompt in rows.values() for adapter in ("activated", None)]
-            answers = await ask_all(engine, asked)
-            for number, (name, prompt) in enumerate(rows.items()):
-                ours, bases = answers[2 * number : 2 * number + 2]
-                assert_float32_parity(base, prompt, bases, 1e-4)
-                assert_float32_parity(base if name in ("without", "half of it") else activated, prompt, ours, 1e-4)
+@pytest.fixture
+async def engine(tiny: Tiny, adapter: Path) -> AsyncIterator[AsyncEngine]:
+    async with running(tiny, FolderSource(adapter.parent), max_num_batched_tokens=64) as made:
+        yield made
 
 
-def test_the_invocation_makes_a_difference(tiny: Tiny, folder: Path) -> None:
-    prompt = [*prompt_of(3, 70), *CALL]
-    assert WholePasses(tiny.root / "base", folder).greedy(prompt, 16) != Oracle(tiny.root / "base").greedy(prompt, 16)
+def assert_peft_rates_it_so(oracle: Oracle, prompt: Sequence[int], got: Answer) -> None:
+    """By one whole pass: PEFT looks for the invocation in the tokens of one call only."""
+    with torch.inference_mode():
+        truth = oracle.logprobs([*prompt, *got.tokens])[len(prompt) - 1 : -1]
+    assert truth.argmax(-1).tolist() == got.tokens
+    want = [float(row[token]) for row, token in zip(truth, got.tokens, strict=True)]
+    assert got.chosen == pytest.approx(want, abs=FP32)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        (*BEFORE, *INVOCATION, *AFTER),
+        (*INVOCATION, *AFTER),
+        (*BEFORE, *INVOCATION),
+        (*BEFORE, *INVOCATION, *AFTER, *INVOCATION, *AFTER[:9]),
+        INVOCATION,
+    ],
+    ids=["amid", "first", "last", "twice", "alone"],
+)
+async def test_from_the_invocation_on_it_answers_as_peft_does(
+    engine: AsyncEngine, tiny: Tiny, adapter: Path, prompt: tuple[int, ...]
+) -> None:
+    oracle = Oracle(tiny.root / "base", adapter)
+    for _ in range(2):
+        got, base = await ask_all(engine, [request(prompt, "alora"), request(prompt)])
+        assert_peft_rates_it_so(oracle, prompt, got)
+        assert_float32_parity(Oracle(tiny.root / "base"), prompt, base, FP32)
+    assert got.tokens != base.tokens
+
+
+async def test_without_the_invocation_it_answers_as_the_base(engine: AsyncEngine, tiny: Tiny) -> None:
+    base = Oracle(tiny.root / "base")
+    for _ in range(2):
+        invoked = request((*BEFORE, *INVOCATION, *AFTER), "alora")
+        got, _ = await ask_all(engine, [request(WITHOUT, "alora"), invoked])
+        assert_float32_parity(base, WITHOUT, got, FP32)
+    assert_float32_parity(base, (5, 6), await ask(engine, request((5, 6), "alora", max_tokens=1)), FP32)

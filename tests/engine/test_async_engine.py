@@ -70,14 +70,16 @@ async def test_stops_at_a_string_that_is_split_over_tokens(tiny: Tiny) -> None:
         assert answer.text == free.text[: free.text.index(stop)]
 
 
-async def test_seeded_samples_do_not_depend_on_batch_mates(tiny: Tiny) -> None:
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+async def test_a_rows_tokens_do_not_depend_on_batch_mates(tiny: Tiny, temperature: float) -> None:
     async with running(tiny) as engine:
-        asked = {"temperature": 0.9, "seed": 7, "top_p": 0.9}
+        asked = {"temperature": temperature, "seed": 7, "top_p": 0.9}
         alone = await ask(engine, request(prompt_of(1, 12), "a1", **asked))
         for mates in (1, 3, 7):
             rows = [request(prompt_of(9 + i, 5 + i), ("a2", None, "a3")[i % 3], temperature=0.7) for i in range(mates)]
             together = await ask_all(engine, [*rows, request(prompt_of(1, 12), "a1", **asked)])
             assert together[-1].tokens == alone.tokens
+            assert together[-1].chosen == pytest.approx(alone.chosen, abs=1e-4)
 
 
 @pytest.mark.parametrize(

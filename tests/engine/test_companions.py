@@ -192,6 +192,14 @@ async def test_a_default_limit_is_cut_to_the_context(roomy: Tiny) -> None:
         assert (await ask(engine, request(prompt_of(3, 20), "stops", max_tokens=None))).completion_tokens == 12
 
 
+async def test_the_usual_length_gives_way_to_the_adapters_and_to_the_context(roomy: Tiny) -> None:
+    write(roomy.root / "stops", generation_config__json={"max_new_tokens": 5})
+    async with running(roomy, max_model_len=32) as engine:
+        for name, length, count in (("a1", 8, 16), ("a1", 28, 4), ("stops", 8, 5)):
+            asked = replace(request(prompt_of(3, length), name, max_tokens=None), usual_tokens=16)
+            assert (await ask(engine, asked)).completion_tokens == count
+
+
 async def test_a_server_may_leave_companions_aside(roomy: Tiny) -> None:
     async with running(roomy, adapter_companions=False) as engine:
         with pytest.raises(InvalidRequest, match="no chat template"):

@@ -55,13 +55,26 @@ async def test_in_a_mixed_batch_of_eight_with_base_rows(tiny: Tiny, budget: int)
         assert engine.stats().max_distinct_adapters_in_step == 3
 
 
+@pytest.mark.parametrize("rows", [1, 64])
+async def test_the_same_long_prompt_in_series_and_together(tiny: Tiny, rows: int) -> None:
+    """With one row, each has the slot, the pages and the keys and values of the one before."""
+    prompt, order = prompt_of(6, 300), ("a1", "a2", None, "a1", None)
+    async with running(tiny, max_num_seqs=rows) as engine:
+        for adapter in order:
+            assert_parity(tiny, prompt, adapter, await ask(engine, request(prompt, adapter)))
+        together = await ask_all(engine, [request(prompt, adapter) for adapter in order])
+        for adapter, answer in zip(order, together, strict=True):
+            assert_parity(tiny, prompt, adapter, answer)
+
+
 async def test_base_and_weights_are_as_before_after_all_traffic(tiny: Tiny) -> None:
     prompt = prompt_of(3, 40)
     async with running(tiny) as engine:
         before = await ask(engine, request(prompt))
         await ask_all(engine, [request(prompt_of(i, 9 + i), ADAPTERS[i % 4], max_tokens=30) for i in range(12)])
         after = await ask(engine, request(prompt))
-        assert (after.tokens, after.chosen) == (before.tokens, before.chosen)
+        # Not to the bit: matmuls round by where their buffers happen to lie in memory.
+        assert after.tokens == before.tokens and after.chosen == pytest.approx(before.chosen, abs=1e-5)
         assert await engine.weights_digest() == engine.loaded_digest == tiny.outline.weights_digest
 
 

@@ -45,10 +45,11 @@ def test_the_request_wins_over_the_adapter(asked: Any) -> None:
     assert params == SamplingParams(temperature=0.7, max_tokens=3)
 
 
-def test_completions_have_the_adapters_limit_before_openais(asked: Any) -> None:
-    assert asked("text").max_tokens is None
+def test_the_usual_length_is_left_to_the_engine_which_knows_the_adapters(asked: Any, served: Served) -> None:
     assert asked("text", max_tokens=3).max_tokens == 3
-    assert asked("text", companions="base").max_tokens == 16
+    for path, usual in (("text", 16), ("chat", None)):
+        assert asked(path).max_tokens is None
+        assert served.engine.requests[-1].usual_tokens == usual
 
 
 @pytest.mark.parametrize("path", ["chat", "text"])

@@ -67,8 +67,12 @@ def test_changed_weights_are_surveyed_anew(folder: Path, tmp_path: Path) -> None
         ({"architectures": ["LlamaForSequenceClassification"]}, "causal"),
         ({"architectures": ["BertForMaskedLM"], "model_type": "bert"}, "causal"),
         ({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]}, "causal"),
+        ({"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"]}, "causal"),
+        ({"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"]}, "wraps its text"),
         ({"model_type": "nothing-known"}, "config.json"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantised"),
+        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "quantised"),
+        ({"quantization_config": {"quant_method": "fp8"}}, "quantised"),
         ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}, "rotary"),
         (
             {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_head": 4, "n_embd": 64},

@@ -54,7 +54,7 @@ def test_prompts_times_choices_have_a_limit() -> None:
 
 
 def test_sixteen_tokens_by_default() -> None:
-    assert read(prompt="a").token_limit == 16
+    assert (read(prompt="a").token_limit, read(prompt="a").usual_tokens) == (None, 16)
 
 
 @pytest.mark.parametrize("logprobs", [-1, 6, True])
@@ -64,7 +64,21 @@ def test_logprobs_are_zero_to_five(logprobs: Any) -> None:
     assert raised.value.field == "logprobs"
 
 
-@pytest.mark.parametrize(("field", "value"), [("suffix", "x"), ("use_beam_search", True)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("suffix", "x"),
+        ("use_beam_search", True),
+        ("response_format", {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}),
+        ("response_format", {"type": "json_object"}),
+        ("guided_json", {"type": "object"}),
+        ("guided_regex", "a|b"),
+        ("guided_choice", ["a", "b"]),
+        ("guided_grammar", "root ::= 'a'"),
+        ("structured_outputs", {"regex": "a|b"}),
+        ("lora_request", {"lora_name": "a"}),
+    ],
+)
 def test_what_is_not_there_yet_is_named(field: str, value: Any) -> None:
     with pytest.raises(InvalidRequest, match=f"{field} is not supported yet"):
         read(prompt="a", **{field: value})

@@ -37,6 +37,7 @@ SHARED_CACHE = os.environ.get("GRAFTWORK_CACHE_DIR")
 assert isinstance(scale.LONG, bool), "read before the environment is cleared"
 for _name in [name for name in os.environ if name.startswith("GRAFTWORK_")]:
     del os.environ[_name]
+os.environ["HF_HUB_OFFLINE"] = "1"  # PEFT looks for the base's name on the hub whenever it saves an adapter
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "adapters"
 

@@ -31,6 +31,12 @@ _ALIGN_BYTES = 64
 _LOOK_S = 0.05
 
 
+def adapter_page_elements(outline: Outline, max_rank: int) -> int:
+    """Numbers in one page: enough for half a pair of the largest rank on the widest layer."""
+    widest = max(max(site.in_features, site.out_features) for site in outline.linears)
+    return max(_MIN_PAGE_ELEMENTS, 1 << (max_rank * widest - 1).bit_length())
+
+
 @dataclass
 class _Resident:
     slot: int
@@ -42,8 +48,7 @@ class AdapterCache:
     """Owns the adapter pages, the slots, and the pins; evicts the least recently used version that has no pin."""
 
     def __init__(self, outline: Outline, dtype: torch.dtype, cache_bytes: int, max_rank: int) -> None:
-        widest = max(max(site.in_features, site.out_features) for site in outline.linears)
-        page_elements = max(_MIN_PAGE_ELEMENTS, 1 << (max_rank * widest - 1).bit_length())
+        page_elements = adapter_page_elements(outline, max_rank)
         self._pool = PagePool(max(1, cache_bytes // (page_elements * dtype.itemsize)), page_elements, dtype)
         pages, shape = self._pool.num_pages, (self._pool.num_pages, len(outline.linears))
         buffer = self._pool.buffer

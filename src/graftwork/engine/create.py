@@ -6,6 +6,7 @@ import torch
 
 from graftwork.engine.adapter_loader import AdapterSource
 from graftwork.engine.async_engine import AsyncEngine, EngineConfig
+from graftwork.engine.memory_need import memory_need, memory_of_this_machine
 from graftwork.engine.template_process import TemplateLimits
 from graftwork.engine.text import Text
 from graftwork.kernels.select import kernels_for
@@ -18,12 +19,14 @@ def create_engine(settings: Settings, base: PreparedBase, source: AdapterSource)
     """Load the base and make an engine that is ready to `start`. Blocks for seconds.
 
     Raises:
-        Refused, Damaged: when the base cannot be served.
+        Refused: when the base cannot be served, or needs more memory than there is; the latter before it is loaded.
+        Damaged: when the base's weights changed.
     """
+    dtype = serving_dtype(settings, base)
+    memory_need(settings, base, dtype).check(memory_of_this_machine())
     kernels = kernels_for("cpu")
     kernels.set_threads(settings.threads or torch.get_num_threads())
     context = min(settings.max_model_len or base.outline.max_context, base.outline.max_context)
-    dtype = serving_dtype(settings, base)
     model = load_model(base, kernels, dtype, context)
     return AsyncEngine(
         model,

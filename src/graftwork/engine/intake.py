@@ -103,7 +103,8 @@ class Intake:
                 field="messages" if isinstance(request.prompt, ChatPrompt) else "prompt",
             )
         if params.max_tokens is None:
-            return min(self._max_context - prompt, text.max_new_tokens or self._max_context)
+            usual = text.max_new_tokens or request.usual_tokens or self._max_context
+            return min(self._max_context - prompt, usual)
         if prompt + params.max_tokens > self._max_context:
             raise InvalidRequest(
                 f"max_tokens is {params.max_tokens} and the prompt has {prompt} tokens, together more than the "

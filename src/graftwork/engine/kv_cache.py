@@ -10,12 +10,17 @@ from graftwork.engine.page_pool import PagePool
 from graftwork.kernels.attention import PAGE_TOKENS
 
 
+def kv_page_elements(outline: Outline) -> int:
+    """Numbers in one page: 64 tokens of keys and values for all layers."""
+    return outline.num_layers * 2 * outline.num_kv_heads * outline.head_dim * PAGE_TOKENS
+
+
 class KvCache:
     """Owns the pool; a row holds its page numbers and grows them here, before its tokens are computed."""
 
     def __init__(self, outline: Outline, dtype: torch.dtype, cache_bytes: int) -> None:
         heads, dim = outline.num_kv_heads, outline.head_dim
-        page_elements = outline.num_layers * 2 * heads * dim * PAGE_TOKENS
+        page_elements = kv_page_elements(outline)
         self.pool = PagePool(max(1, cache_bytes // (page_elements * dtype.itemsize)), page_elements, dtype)
         halves = self.pool.buffer.view(-1, outline.num_layers, 2, heads * dim * PAGE_TOKENS)
         self.keys: Tensor = halves[:, :, 0].view(*halves.shape[:2], heads, dim, PAGE_TOKENS)

@@ -48,6 +48,8 @@ class GenerationRequest:
     adapter: AdapterHandle | None = None
     #: Whether the adapter's own chat template, tokens and stop tokens are used, where it carries some.
     companions: bool = True
+    #: Tokens at most where neither `params` nor the adapter says; cut to what the context holds. None: all of that.
+    usual_tokens: int | None = None
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,6 @@ def _generation_requests(
     own = body.companions != "base"
     each = [(prompt, one) for prompt in prompts for one in params]
     return [
-        GenerationRequest(f"{request_id}-{index}", prompt, one, adapter, companions=own)
+        GenerationRequest(f"{request_id}-{index}", prompt, one, adapter, own, body.usual_tokens)
         for index, (prompt, one) in enumerate(each)
     ]

@@ -38,15 +38,13 @@ def sampling_params(
         InvalidRequest: they do not go together.
     """
     top_k = body.top_k if body.top_k is not None else defaults.top_k
-    # Left out, the engine takes the adapter's own limit, as far as the context reaches.
-    adapters_limit = isinstance(body, CompletionRequest) and body.max_tokens is None and defaults.max_new_tokens
     return SamplingParams(
         temperature=_first(body.temperature, defaults.temperature, 1.0),
         top_p=_first(body.top_p, defaults.top_p, 1.0),
         top_k=top_k if top_k is not None and top_k > 0 else _KEEP_ALL,
         min_p=_first(body.min_p, defaults.min_p, 0.0),
         seed=body.seed,
-        max_tokens=None if adapters_limit else body.token_limit,
+        max_tokens=body.token_limit,
         ignore_eos=bool(body.ignore_eos),
         stop=tuple(body.stop),
         stop_token_ids=tuple(body.stop_token_ids or ()),

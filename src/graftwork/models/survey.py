@@ -84,6 +84,8 @@ def _unfit(config: Any) -> str | None:
     claimed = config.architectures or []
     if known is None or config.is_encoder_decoder or (claimed and claimed[0] != known):
         return f"{claimed[0] if claimed else config.model_type} is not a causal language model"
+    if getattr(config, "text_config", None) is not None:
+        return f"{known} wraps its text model in a larger one; save the text model alone and serve that"
     if getattr(config, "quantization_config", None):
         return "it is quantised, and its plain weights are needed"
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")

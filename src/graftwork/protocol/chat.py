@@ -81,6 +81,11 @@ class ChatRequest(SamplingFields):
         return False
 
     @property
+    def usual_tokens(self) -> int | None:
+        """How many tokens are meant where neither the request nor the adapter says; None: up to the context's end."""
+        return None
+
+    @property
     def token_limit(self) -> int | None:
         """Tokens to generate at most; the newer field wins; None is up to the end of the context."""
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens

@@ -48,8 +48,13 @@ class CompletionRequest(SamplingFields):
         return bool(self.echo)
 
     @property
-    def token_limit(self) -> int:
-        return self.max_tokens if self.max_tokens is not None else DEFAULT_MAX_TOKENS
+    def token_limit(self) -> int | None:
+        return self.max_tokens
+
+    @property
+    def usual_tokens(self) -> int | None:
+        """How many tokens are meant where neither the request nor the adapter says; cut to what the context holds."""
+        return DEFAULT_MAX_TOKENS
 
     @property
     def alternatives(self) -> int | None:

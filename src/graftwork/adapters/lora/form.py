@@ -73,9 +73,15 @@ class LoraForm:
         """DoRA: magnitude over the norm of each row of W + scale B A. Liu et al. 2024, https://arxiv.org/abs/2402.09353"""
         if "magnitude" not in module.parts:
             return None
-        changed = self._base.weight(module.path).float() + self._scaled_b(module) @ tensor_of(module.parts["lora_A"])
+        changed = self._weight_under(module) + self._scaled_b(module) @ tensor_of(module.parts["lora_A"])
         gain: Tensor = tensor_of(module.parts["magnitude"]) / torch.linalg.vector_norm(changed, dim=1)
         return gain
+
+    def _weight_under(self, module: ModuleTensors) -> Tensor:
+        """What a pair is added to: the base's weight as it is served, or the one stored beside the pair; in float32."""
+        whole = whole_module(module, self._config, self._outline)
+        stored = self._base.weight(module.path) if whole is None else tensor_of(whole.weight, self._dtype)
+        return stored.float()
 
     def _scaled_b(self, module: ModuleTensors) -> Tensor:
         return tensor_of(module.parts["lora_B"]) * self._config.scale_of(module.path)
@@ -109,7 +115,7 @@ class LoraForm:
         a, b = tensor_of(module.parts["embedding_A"]), self._scaled_embedding_b(module)  # [rank, vocab], [hidden, rank]
         gain = None
         if "magnitude" in module.parts:  # its norms are those of the columns of the embedding
-            changed = self._base.weight(module.path).float().T + b @ a
+            changed = self._weight_under(module).T + b @ a
             gain = tensor_of(module.parts["magnitude"]) / torch.linalg.vector_norm(changed, dim=1)  # [hidden]
             b = b * gain[:, None]
         return EmbedLowRank(

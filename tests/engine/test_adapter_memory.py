@@ -1,0 +1,61 @@
+"""Adapter memory: how much is asked for is checked before the base loads, and what leaves gives all of it back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graftwork.engine.request import AdapterHandle
+from graftwork.errors import Unavailable
+from support.engines import FolderSource, ask, prompt_of, request, running, settled
+from support.fixtures import Tiny
+from support.scale import times
+
+#: A page is sized for the largest rank: here two pages, one adapter each.
+TWO_ADAPTERS: dict[str, Any] = {"adapter_cache_bytes": 1 << 20, "max_rank": 1024}
+
+
+class ManyVersions(FolderSource):
+    """Any number of digests, `a1-7` and so on, of a few folders."""
+
+    def folder(self, tenant: str, digest: str) -> Path:
+        super().folder(tenant, digest)
+        return self.root / digest.partition("-")[0]
+
+
+async def test_hundreds_of_versions_come_and_go_and_all_bytes_return(tiny: Tiny) -> None:
+    count = times(40, 400)
+    async with running(tiny, ManyVersions(tiny.root), **TWO_ADAPTERS) as engine:
+        truth = await ask(engine, request(prompt_of(2, 9), "a1-first", max_tokens=2))
+        one = engine.stats().adapter_bytes
+        most = 0
+        for turn in range(count):
+            got = await ask(engine, request(prompt_of(2, 9), f"a1-{turn}", max_tokens=2))
+            assert got.tokens == truth.tokens
+            most = max(most, engine.stats().adapter_bytes)
+            engine.check()
+        await settled(engine)
+        stats = engine.stats()
+        assert most <= TWO_ADAPTERS["adapter_cache_bytes"] and stats.adapter_bytes == stats.adapters_resident * one
+        assert stats.adapters_pinned == 0
+
+
+async def test_pins_that_fill_memory_are_told_and_a_call_for_another_is_a_503_in_time(tiny: Tiny) -> None:
+    async with running(tiny, load_timeout_s=0.4, **TWO_ADAPTERS) as engine:
+        for name in ("a1", "a2"):
+            await engine.load(AdapterHandle(name, "local", f"{name}:1.0.0"))
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match=r"adapter_cache_bytes|in time"):
+            await engine.load(AdapterHandle("a3", "local", "a3:1.0.0"))
+        asked = [ask(engine, request(prompt_of(1, 9), name)) for name in ("a3", "a1", None, "a3")]
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        assert time.monotonic() - began < 10
+        assert [isinstance(one, Unavailable) for one in outcomes] == [True, False, False, True], outcomes
+        assert "adapter_cache_bytes" in str(outcomes[0])
+        assert engine.stats().adapters_resident == engine.stats().adapters_pinned == 2
+        for name in ("a1", "a2"):
+            engine._cache.unpin(name)  # what `load` keeps until the engine stops

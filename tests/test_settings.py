@@ -1,0 +1,26 @@
+"""Settings: what there is no setting for is refused by its name, wherever it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from graftwork.settings import Settings
+
+#: What other servers have, and would change or hold back what an adapter answers: none of it is half there.
+ELSEWHERE = (
+    "speculative_model", "num_speculative_tokens", "enable_sleep_mode", "merge_adapters", "hotswap", "torch_compile",
+    "cpu_offload_bytes", "kv_offload_bytes", "enable_prefix_caching", "quantization", "beam_width",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_option_that_is_not_there_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValidationError, match=name):
+        Settings.model_validate({name: 1})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "graftwork.yaml").write_text(f"{name}: 1\n")
+    with pytest.raises(ValidationError, match=name):
+        Settings()
