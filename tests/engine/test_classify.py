@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from graftwork.engine.request import Pooled
 from graftwork.errors import InvalidRequest, Refused
 from support.classifiers import ClassifierOracle, make_classifier
-from support.engines import ask, prompt_of, reading, request, running
+from support.engines import FolderSource, ask, prompt_of, reading, request, running
 from support.fixtures import Tiny
 from support.oracle import Oracle
 from support.parity import assert_float32_parity
@@ -105,3 +106,12 @@ async def test_a_classifier_generates_nothing_and_composes_with_nothing(classifi
         with pytest.raises(Refused, match=r"three:1\.0\.0 cannot be composed"):
             await engine.pool(reading((1, 2, 3), (("a1", 0.5), ("three", 0.5)), "classes"))
         assert_parity(classifiers, (1, 2, 3), "three", await engine.pool(reading((1, 2, 3), "three", "classes")))
+
+
+async def test_a_head_for_classes_that_may_hold_together_is_refused(classifiers: Tiny, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(classifiers.root / "three", tmp_path / "several"))
+    (folder / "config.json").write_text(json.dumps({"problem_type": "multi_label_classification"}), encoding="utf-8")
+    async with running(classifiers, FolderSource(tmp_path)) as engine:
+        with pytest.raises(Refused) as caught:
+            await engine.pool(reading((1, 2, 3), "several", "classes"))
+        assert "problem_type" in " ".join(caught.value.problems)

@@ -1,21 +1,40 @@
-"""Names of the classes that a classification adapter tells apart."""
+"""What the classes of a classification adapter are called, and whether they exclude one another."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from graftwork.adapters.json_file import read_object
+from graftwork.errors import Refused
+
+_NAME = "config.json"
 _MAX_BYTES = 1 << 20
+#: The one sort of head whose logits a softmax turns into probabilities; transformers writes it, or nothing.
+_SERVED = "single_label_classification"
 
 
 def class_labels(folder: Path, count: int) -> tuple[str, ...]:
     """`id2label` of the adapter's config.json if it names so many classes, else transformers' LABEL_0, LABEL_1, …"""
-    try:
-        file = folder / "config.json"
-        found = json.loads(file.read_text(encoding="utf-8"))["id2label"] if file.stat().st_size <= _MAX_BYTES else {}
-        names = tuple(found[str(number)] for number in range(count))
-        if len(found) == count and all(isinstance(name, str) for name in names):
-            return names
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
+    found = _config(folder).get("id2label")
+    names = tuple(found.get(str(number)) for number in range(count)) if isinstance(found, dict) else ()
+    if isinstance(found, dict) and len(found) == count and all(isinstance(name, str) for name in names):
+        return tuple(str(name) for name in names)
     return tuple(f"LABEL_{number}" for number in range(count))
+
+
+def label_problems(folder: Path) -> list[str]:
+    """Why the head's logits are not those of classes that exclude one another."""
+    kind = _config(folder).get("problem_type")
+    if kind is None or kind == _SERVED:
+        return []
+    return [f"{_NAME}: problem_type is {str(kind)[:80]!r}; a classification head is served as {_SERVED} only."]
+
+
+def _config(folder: Path) -> Mapping[str, Any]:
+    """The adapter's own config.json; what cannot be read names nothing."""
+    try:
+        return read_object(folder / _NAME, _MAX_BYTES) or {}
+    except Refused:
+        return {}

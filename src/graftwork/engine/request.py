@@ -57,7 +57,7 @@ class PoolingRequest:
     """One prompt to read and not to continue; `adapter` None means the base itself."""
 
     id: str
-    prompt: Prompt
+    prompt: str | tuple[int, ...]
     pooling: Pooling
     adapter: AdapterHandle | None = None
     #: Whether the tokens that the adapter adds to the tokenizer are used, where it carries some.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
@@ -22,6 +23,11 @@ class ForwardBatch:
     logits_at: Tensor  # [wanted] int64, indices into tokens
     plan: AdapterPlan | None  # None when no row has an adapter: then no adapter code runs at all
     hidden_at: Tensor | None = None  # [pooled] int64, indices into tokens whose final hidden state is wanted
+
+    @cached_property
+    def num_tokens(self) -> int:
+        """Of all rows; asked at every linear layer."""
+        return len(self.token_ids)
 
 
 @dataclass(frozen=True)

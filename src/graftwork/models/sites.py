@@ -64,7 +64,7 @@ class SiteLinear(torch.nn.Module):
         batch = self._holder.batch
         if self.site is None:
             return self.packed(flat).view(*x.shape[:-1], self.out_features)
-        if len(flat) != len(batch.token_ids):  # then an adapter would act on other rows than its own
+        if len(flat) != batch.num_tokens:  # then an adapter would act on other rows than its own
             raise Refused("The base runs a linear layer on other rows than the batch's tokens, so it cannot be served.")
         if batch.plan is None:
             y = self.packed(flat)

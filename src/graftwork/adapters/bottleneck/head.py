@@ -5,18 +5,19 @@ The library writes it by default, trained or not; whether it is the base's own i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graftwork.adapters.checks import entry, shape_problem, value_problem
 from graftwork.adapters.folder import AdapterFolder, StoredTensor
+from graftwork.adapters.json_file import read_object
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.tensor_entry import TensorEntry
 from graftwork.adapters.weight_files import WeightFiles
 from graftwork.errors import Refused
 
 _CONFIG_NAME = "head_config.json"
+_MAX_CONFIG_BYTES = 1 << 20
 #: Safetensors first, as for the adapter itself.
 _WEIGHTS_NAMES = ("model_head.safetensors", "pytorch_model_head.bin")
 
@@ -67,13 +68,11 @@ def _accounted(tensors: Mapping[str, StoredTensor], wanted: str, shape: tuple[in
 def _unfit(folder: AdapterFolder, outline: Outline) -> str | None:
     if outline.head is None or outline.head.bias:
         return f"the output head of {outline.architecture} is not a plain matrix that an adapter could replace."
-    file = folder.path / _CONFIG_NAME
-    try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise Refused(f"{_CONFIG_NAME} cannot be read as JSON: {str(error)[:200]}") from error
-    inner = config.get("config") if isinstance(config, dict) else config
-    if inner is None and isinstance(config, dict):
+    config = read_object(folder.path / _CONFIG_NAME, _MAX_CONFIG_BYTES)
+    if config is None:
+        raise Refused(f"{_CONFIG_NAME} is missing beside the head's weights; it says what they are for.")
+    inner = config.get("config")
+    if inner is None:
         return None
     kind = inner.get("head_type") if isinstance(inner, dict) else inner
     return (

@@ -10,15 +10,15 @@ import numpy.typing as npt
 from graftwork.adapters.checks import entry, shape_problem, value_problem
 from graftwork.adapters.folder import StoredTensor
 from graftwork.adapters.lora.config import LoraConfig
-from graftwork.adapters.lora.tensors import ModuleTensors, Part
+from graftwork.adapters.lora.tensors import ModuleTensors, Role
 from graftwork.adapters.lora.trained_tokens import tokens_of
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.tensor_entry import TensorEntry
 from graftwork.adapters.whole_modules import SCORE_NAMES, WholeModule
 
 #: The two halves of a pair, at a linear layer and at an embedding.
-LINEAR_PAIR: tuple[Part, Part] = ("lora_A", "lora_B")
-EMBEDDING_PAIR: tuple[Part, Part] = ("embedding_A", "embedding_B")
+LINEAR_PAIR: tuple[Role, Role] = ("lora_A", "lora_B")
+EMBEDDING_PAIR: tuple[Role, Role] = ("embedding_A", "embedding_B")
 
 
 @dataclass
@@ -52,7 +52,7 @@ class ModuleAccount:
         at_embedding = self._is_embedding
         names = EMBEDDING_PAIR if at_embedding else LINEAR_PAIR
         rank, scale = config.rank_of(path), config.scale_of(path)
-        wanted: dict[Part, tuple[int, ...]] = {names[0]: (rank, width_in), names[1]: (width_out, rank)}
+        wanted: dict[Role, tuple[int, ...]] = {names[0]: (rank, width_in), names[1]: (width_out, rank)}
         if config.use_dora:
             wanted["magnitude"] = (width_out,)
         if config.lora_bias and not at_embedding:
@@ -118,7 +118,7 @@ class ModuleAccount:
             tensor, "bias", used=not problem, reason=problem or f"takes the place of the bias of {self.module.path}"
         )
 
-    def _why_not(self, part: Part) -> str:
+    def _why_not(self, part: Role) -> str:
         path = self.module.path
         if part in (*LINEAR_PAIR, *EMBEDDING_PAIR):
             other = "an embedding" if self._is_embedding else "a linear layer"

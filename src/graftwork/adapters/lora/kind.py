@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graftwork.adapters.checks import NO_EFFECT, base_warnings, entry, unmatched_problems
 from graftwork.adapters.folder import AdapterFolder
-from graftwork.adapters.labels import class_labels
+from graftwork.adapters.labels import class_labels, label_problems
 from graftwork.adapters.lora.account import ModuleAccount
 from graftwork.adapters.lora.config import read_lora_config
 from graftwork.adapters.lora.promises import promise_problems
@@ -78,6 +78,8 @@ class Lora:
             made = ModuleAccount(module, config, outline, max_rank, module.path in targets)
             entries += made.entries
             problems += made.problems
+        if config.classifies:
+            problems += label_problems(folder.path)
         problems += vocabulary_problems(_vocabularies(entries, outline), outline)
         warnings = config.fields.warnings() + base_warnings(folder.config, outline)
         changes = [one for one in entries if one.part not in ("lora_A", "embedding_A")]

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Set
 from graftwork.adapters.folder import StoredTensor
 from graftwork.adapters.lora.config import LoraConfig
 from graftwork.adapters.lora.targets import targeted_modules, unservable_targets
-from graftwork.adapters.lora.tensors import ModuleTensors, Part
+from graftwork.adapters.lora.tensors import ModuleTensors, Role
 from graftwork.adapters.lora.trained_tokens import tokens_of, unknown_modules
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.whole_modules import SCORE_NAMES
 
 _SHOWN = 5
-_PAIR: Set[Part] = {"lora_A", "lora_B", "embedding_A", "embedding_B"}
+_PAIR: Set[Role] = {"lora_A", "lora_B", "embedding_A", "embedding_B"}
 
-Stored = Mapping[str, Mapping[Part, StoredTensor]]
+Stored = Mapping[str, Mapping[Role, StoredTensor]]
 
 
 def promise_problems(config: LoraConfig, outline: Outline, modules: list[ModuleTensors]) -> list[str]:

@@ -12,12 +12,12 @@ from graftwork.adapters.module_names import find_module
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.whole_modules import SCORE_NAMES
 
-Part = Literal[
+Role = Literal[
     "lora_A", "lora_B", "lora_B.bias", "magnitude", "embedding_A", "embedding_B", "tokens", "weight", "base", "bias"
 ]
 
 #: How a key ends, in PEFT's file or in a raw state dict, where the adapter's name stands as well.
-_ENDINGS: tuple[tuple[str, Part], ...] = (
+_ENDINGS: tuple[tuple[str, Role], ...] = (
     (r"lora_A(\.[^.]+)?\.weight", "lora_A"),
     (r"lora_B(\.[^.]+)?\.weight", "lora_B"),
     (r"lora_B(\.[^.]+)?\.bias", "lora_B.bias"),
@@ -38,7 +38,7 @@ class ModuleTensors:
     """Everything stored for one module of the base, or for a classification head."""
 
     path: str
-    parts: Mapping[Part, StoredTensor]
+    parts: Mapping[Role, StoredTensor]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Unmatched:
 
 def match_tensors(tensors: Mapping[str, StoredTensor], outline: Outline) -> tuple[list[ModuleTensors], list[Unmatched]]:
     """Every tensor by its module and part, in the base's order; what fits none is returned with the reason."""
-    found: dict[str, dict[Part, StoredTensor]] = {}
+    found: dict[str, dict[Role, StoredTensor]] = {}
     unmatched: list[Unmatched] = []
     for tensor in tensors.values():
         place = locate(tensor.name, outline)
@@ -67,7 +67,7 @@ def match_tensors(tensors: Mapping[str, StoredTensor], outline: Outline) -> tupl
     ], unmatched
 
 
-def locate(key: str, outline: Outline) -> tuple[str, Part] | str:
+def locate(key: str, outline: Outline) -> tuple[str, Role] | str:
     """The module and part that a key means, or the reason why it means none."""
     for pattern, part in _KEYS:
         if match := pattern.fullmatch(key):
@@ -75,7 +75,7 @@ def locate(key: str, outline: Outline) -> tuple[str, Part] | str:
     return "no part of a LoRA has such a name"
 
 
-def _placed(module: str, part: Part, outline: Outline) -> tuple[str, Part] | str:
+def _placed(module: str, part: Role, outline: Outline) -> tuple[str, Role] | str:
     known = {site.path for site in (outline.embed, outline.head) if site is not None} | outline.site_of.keys()
     if (path := find_module(module, known)) is not None:
         return path, part
