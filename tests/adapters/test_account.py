@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +297,10 @@ def test_targets_agree_with_peft(tiny: Tiny) -> None:
         assert not ours.fields.problems()
         want = frozenset(site.path for site in tiny.outline.linears if check_target_module_exists(theirs, site.path))
         assert targeted_modules(ours, tiny.outline) == want, case
+
+
+def test_a_number_that_overflowed_is_none_in_json(tiny: Tiny) -> None:
+    made = account(tiny.adapter("a1"), tiny)
+    huge = replace(made, tensors=(replace(made.tensors[0], norm=float("inf"), scale=float("nan")),))
+    written = json.loads(json.dumps(huge.to_json(), allow_nan=False))
+    assert (written["tensors"][0]["norm"], written["tensors"][0]["scale"]) == (None, None)

@@ -21,7 +21,16 @@ def test_names_come_from_the_adapters_config(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "config",
-    [{}, {"id2label": {"0": "a"}}, {"id2label": {"0": "a", "1": 2}}, {"id2label": ["a", "b"]}, [1], "text", None],
+    [
+        {},
+        {"id2label": {"0": "a"}},
+        {"id2label": {"0": "a", "1": 2}},
+        {"id2label": {"0": "\ud800", "1": "b"}},
+        {"id2label": ["a", "b"]},
+        [1],
+        "text",
+        None,
+    ],
 )
 def test_whatever_does_not_name_all_classes_gives_numbers(tmp_path: Path, config: object) -> None:
     assert class_labels(write(tmp_path, config), 2) == ("LABEL_0", "LABEL_1")

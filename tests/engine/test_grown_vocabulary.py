@@ -73,3 +73,12 @@ def test_a_head_that_is_larger_than_the_embedding_is_refused_with_both_sizes(
     )
     made = account_folder(folder, tiny.outline, max_rank=64)
     assert not made.ok and "260 rows" in " ".join(made.problems) and "256" in " ".join(made.problems)
+
+
+def test_new_tokens_without_names_are_told_of(tiny: Tiny, root: Path, tmp_path: Path) -> None:
+    folder = edited(root / "grown", tmp_path / "nameless")
+    (folder / "added_tokens.json").unlink()
+    made = account_folder(folder, tiny.outline, max_rank=64)
+    assert made.ok and any("256 to 259" in warning for warning in made.warnings)
+    named = account_folder(root / "grown", tiny.outline, max_rank=64)
+    assert named.ok and not any("names" in warning for warning in named.warnings)

@@ -123,7 +123,7 @@ def test_base_without_template_refuses_chat_and_says_what_to_do(tmp_path: Path) 
 
 
 def test_template_that_gives_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="no token"):
+    with pytest.raises(InvalidRequest, match="no text"):
         Text.open(make_folder(tmp_path / "base", template="{{ '' }}")).encode(chat("hi"))
 
 

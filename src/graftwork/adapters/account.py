@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from graftwork.adapters.companions import NO_COMPANIONS, Companions, read_compan
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.kinds import kind_of
 from graftwork.adapters.outline import Outline
+from graftwork.adapters.plain_text import is_text, plain
 from graftwork.adapters.tensor_entry import TensorEntry
 from graftwork.errors import Refused
 
@@ -43,7 +45,7 @@ class Account:
             "base": self.base,
             "rank": self.rank,
             "bytes": self.bytes,
-            "tensors": [asdict(entry) for entry in self.tensors],
+            "tensors": [_to_json(entry) for entry in self.tensors],
             "unused": [entry.name for entry in self.unused],
             "problems": list(self.problems),
             "warnings": list(self.warnings),
@@ -64,17 +66,44 @@ def account_folder(folder: Path, outline: Outline, *, max_rank: int) -> Account:
         problems = ["No tensor of this adapter acts on the base."]
     found = read_companions(folder, outline.tokenizer, outline.vocab_size)
     problems = [*problems, *found.problems, *_unreachable(found.companions, used, outline)]
+    nameless = _nameless(found.companions, used, outline)
     return Account(
         ok=not problems,
         kind=kind.name,
         base=outline.base,
         rank=max((entry.rank or 0 for entry in used), default=0),
         bytes=sum(entry.bytes for entry in used),
-        tensors=tuple(entries),
-        problems=tuple(problems),
-        warnings=(*opened.warnings, *warnings, *found.warnings),
+        tensors=tuple(_plain_entry(entry) for entry in entries),
+        problems=tuple(plain(problem) for problem in problems),
+        warnings=tuple(plain(one) for one in (*opened.warnings, *warnings, *found.warnings, *nameless)),
         companions=found.companions,
     )
+
+
+def _to_json(entry: TensorEntry) -> dict[str, Any]:
+    """JSON has no infinity: a number that overflowed is none."""
+    facts = asdict(entry)
+    numbers = {key: None for key, value in facts.items() if isinstance(value, float) and not math.isfinite(value)}
+    return facts | numbers
+
+
+def _plain_entry(entry: TensorEntry) -> TensorEntry:
+    if is_text(entry.name) and is_text(entry.reason):
+        return entry
+    return replace(entry, name=plain(entry.name), reason=plain(entry.reason), module=plain(entry.module or "") or None)
+
+
+def _nameless(companions: Companions, used: list[TensorEntry], outline: Outline) -> list[str]:
+    """Rows of vocabulary that no token's name leads to: they can be generated, but neither written nor asked for."""
+    rows = max((entry.tokens or 0 for entry in used), default=0)
+    named = {token.id for token in companions.added_tokens}
+    nameless = [number for number in range(outline.vocab_size, rows) if number not in named]
+    if not nameless:
+        return []
+    return [
+        f"The adapter has rows for tokens {nameless[0]} to {nameless[-1]}, which the base has not, and no names for "
+        f"{len(nameless)} of them: bring the tokenizer files that were trained with (added_tokens.json)."
+    ]
 
 
 def _unreachable(companions: Companions, used: list[TensorEntry], outline: Outline) -> list[str]:
@@ -93,4 +122,4 @@ def _unreachable(companions: Companions, used: list[TensorEntry], outline: Outli
 
 
 def _refused(outline: Outline, problems: list[str]) -> Account:
-    return Account(False, None, outline.base, 0, 0, (), tuple(problems), ())
+    return Account(False, None, outline.base, 0, 0, (), tuple(plain(problem) for problem in problems), ())

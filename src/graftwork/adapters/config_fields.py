@@ -50,7 +50,7 @@ class ConfigFields:
     def refused(self, field: str, why: str, *allowed: object) -> None:
         """A field that changes the answer and is not served: only empty, or one of `allowed`."""
         value = self._take(field)
-        if value and value not in allowed:
+        if (value or value == {}) and value not in allowed:
             self._problems.append(f"{field}: {short(value)} is not supported yet: {why}.")
 
     def agrees(self, field: str, wanted: int, what: str) -> None:

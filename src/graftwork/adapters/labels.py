@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graftwork.adapters.json_file import read_object
+from graftwork.adapters.plain_text import is_text
 from graftwork.errors import Refused
 
 _NAME = "config.json"
@@ -18,9 +19,11 @@ _SERVED = "single_label_classification"
 def class_labels(folder: Path, count: int) -> tuple[str, ...]:
     """`id2label` of the adapter's config.json if it names so many classes, else transformers' LABEL_0, LABEL_1, …"""
     found = _config(folder).get("id2label")
-    names = tuple(found.get(str(number)) for number in range(count)) if isinstance(found, dict) else ()
-    if isinstance(found, dict) and len(found) == count and all(isinstance(name, str) for name in names):
-        return tuple(str(name) for name in names)
+    if isinstance(found, dict) and len(found) == count:
+        names = [found.get(str(number)) for number in range(count)]
+        texts = [name for name in names if isinstance(name, str) and is_text(name)]
+        if len(texts) == count:
+            return tuple(texts)
     return tuple(f"LABEL_{number}" for number in range(count))
 
 

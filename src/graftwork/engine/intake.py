@@ -96,10 +96,12 @@ class Intake:
 
     def _room_for(self, prompt: int, request: GenerationRequest, text: Text) -> int:
         params = request.params
-        if prompt > self._max_context or (prompt == self._max_context and params.max_tokens != 0):
+        least = 0 if params.max_tokens == 0 else 1  # of the answer
+        if prompt + least > self._max_context:
+            leaves = " and leave room for an answer" if least else ""
             raise InvalidRequest(
-                f"The prompt has {prompt} tokens; at most {self._max_context - 1} fit the context of "
-                f"{self._max_context} and leave room for an answer.",
+                f"The prompt has {prompt} tokens; at most {self._max_context - least} fit the context of "
+                f"{self._max_context}{leaves}.",
                 field="messages" if isinstance(request.prompt, ChatPrompt) else "prompt",
             )
         if params.max_tokens is None:

@@ -95,7 +95,10 @@ class Text:
                 `field` is `messages` or `prompt`.
         """
         if isinstance(prompt, ChatPrompt):
-            return self._encode(self._render(prompt, max_tokens, process), max_tokens, field="messages")
+            text = self._render(prompt, max_tokens, process)
+            if not text:
+                raise InvalidRequest("The chat template makes no text of these messages.", field="messages")
+            return self._encode(text, max_tokens, field="messages")
         if isinstance(prompt, str):
             if not prompt:
                 raise InvalidRequest("The prompt is empty; give at least one character.", field="prompt")

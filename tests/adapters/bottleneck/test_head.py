@@ -102,7 +102,7 @@ def test_a_damaged_head_is_refused_by_tensor(
     [
         (None, "head_config.json"),
         ("{", "JSON"),
-        ("[]", "AdapterModel"),
+        ("[]", "JSON object"),
         ('{"config": {"head_type": "causal_lm"}}', "causal_lm"),
     ],
 )

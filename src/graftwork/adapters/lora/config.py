@@ -137,6 +137,10 @@ def _check_together(made: LoraConfig) -> None:
         "modules_to_save": bool(made.modules_to_save),
         "trainable_token_indices": bool(made.trainable_tokens),
     }
+    if made.invocation is not None and made.task_type != "CAUSAL_LM":
+        made.fields.problem(
+            f"task_type: {made.task_type} with alora_invocation_tokens; PEFT looks for them in CAUSAL_LM adapters only."
+        )
     for field in [field for field, there in others.items() if there and made.invocation is not None]:
         made.fields.problem(
             f"{field}: not served together with alora_invocation_tokens, as it would not wait for the invocation."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
+import numpy as np
+
 from graftwork.adapters.folder import StoredTensor
 from graftwork.adapters.lora.config import LoraConfig
 from graftwork.adapters.lora.targets import targeted_modules, unservable_targets
@@ -47,7 +49,20 @@ def promise_problems(config: LoraConfig, outline: Outline, modules: list[ModuleT
         ],
     }
     problems = [text.format(_some(paths)) for text, paths in found.items() if paths]
+    problems += _copy_problems(outline, stored)
     return problems + _head_problems(config, [name for name in SCORE_NAMES if name in stored])
+
+
+def _copy_problems(outline: Outline, stored: Stored) -> list[str]:
+    """Where embedding and head are one tensor, their two copies in the file must be as well."""
+    if not outline.tied or outline.embed is None or outline.head is None:
+        return []
+    embed, head = (stored.get(site.path, {}).get("base") for site in (outline.embed, outline.head))
+    if embed is None or head is None or not (embed.is_float and head.is_float):
+        return []
+    if embed.shape == head.shape and np.array_equal(embed.float32(), head.float32()):
+        return []
+    return [f"{embed.name} and {head.name} differ, but the base's embedding and head are one tensor."]
 
 
 def _some(paths: Iterable[str]) -> str:

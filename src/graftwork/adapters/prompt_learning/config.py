@@ -21,6 +21,8 @@ def read_virtual_tokens(folder: AdapterFolder, outline: Outline, ignored: Collec
     """The config with its common fields read, and the number of virtual tokens."""
     fields = ConfigFields(folder.config, ignored)
     count = fields.whole("num_virtual_tokens", most=outline.max_context - 1)
+    if fields.value("task_type") != "CAUSAL_LM":
+        fields.bad("task_type", "CAUSAL_LM: for another task PEFT does something else with virtual tokens")
     fields.refused("num_transformer_submodules", "an encoder-decoder model", 1)
     fields.refused("modules_to_save", "whole replaced modules beside virtual tokens")
     return fields, count
