@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from graftwork.adapters.companions import NO_COMPANIONS, Companions
+from graftwork.adapters.companions.companions import NO_COMPANIONS, Companions
 from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.engine.request import (
     AdapterHandle,

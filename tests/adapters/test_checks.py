@@ -10,8 +10,8 @@ import torch
 from safetensors.numpy import save_file
 
 from graftwork.adapters.checks import shape_problem, value_problem
-from graftwork.adapters.safetensors_file import read_safetensors
-from graftwork.adapters.stored_tensor import StoredTensor
+from graftwork.adapters.files.safetensors_file import read_safetensors
+from graftwork.adapters.files.stored_tensor import StoredTensor
 
 
 def stored(folder: Path, values: object, dtype: str) -> StoredTensor:

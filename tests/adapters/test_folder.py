@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from graftwork.adapters.files.safetensors_file import MappedTensor
 from graftwork.adapters.folder import AdapterFolder
-from graftwork.adapters.safetensors_file import MappedTensor
 from graftwork.errors import Refused
 from support.fixtures import Tiny
 from support.scale import times

@@ -18,10 +18,10 @@ from transformers import AutoModelForCausalLM
 from contracts.kinds import KindCase, all_cases
 from docs.pages import ROOT, blocks_of, text_of
 from docs.test_docs import generator
+from graftwork.adapters.files.weight_files import WEIGHT_NAMES
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.kinds import ADAPTER_KINDS, all_kinds
 from graftwork.adapters.serving_form import ServingForm
-from graftwork.adapters.weight_files import WEIGHT_NAMES
 from graftwork.models.prepare import prepare_base
 from graftwork.settings import Settings
 from support.tiny import make_base

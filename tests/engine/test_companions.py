@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken
 
-from graftwork.adapters.companions import NO_COMPANIONS
+from graftwork.adapters.companions.companions import NO_COMPANIONS
 from graftwork.engine.adapter_texts import AdapterText, AdapterTexts
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from graftwork.adapters.companions import Companions
-from graftwork.adapters.generation_defaults import GenerationDefaults
+from graftwork.adapters.companions.companions import Companions
+from graftwork.adapters.companions.generation_defaults import GenerationDefaults
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.testing import write_lora
 from support.served import Served

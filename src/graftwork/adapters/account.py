@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from graftwork.adapters.companions import NO_COMPANIONS, Companions, read_companions
+from graftwork.adapters.companions.companions import NO_COMPANIONS, Companions, read_companions
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.kinds import kind_of
 from graftwork.adapters.outline import Outline

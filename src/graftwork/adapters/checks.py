@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from graftwork.adapters.files.stored_tensor import StoredTensor
 from graftwork.adapters.outline import Outline
-from graftwork.adapters.stored_tensor import StoredTensor
 from graftwork.adapters.tensor_entry import TensorEntry
 
 NO_EFFECT = "This adapter has no effect: every delta is zero."

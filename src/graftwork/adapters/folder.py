@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from graftwork.adapters.json_file import read_object
-from graftwork.adapters.stored_tensor import StoredTensor
-from graftwork.adapters.weight_files import WeightFiles, find_weights
+from graftwork.adapters.files.json_file import read_object
+from graftwork.adapters.files.stored_tensor import StoredTensor
+from graftwork.adapters.files.weight_files import WeightFiles, find_weights
 from graftwork.errors import Refused
 
 __all__ = ["CONFIG_NAME", "AdapterFolder", "StoredTensor"]

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from graftwork.adapters.tokenizer_outline import TokenizerOutline
+from graftwork.adapters.companions.tokenizer_outline import TokenizerOutline
 
 FORMAT = 3
 FILE_NAME = "outline.json"

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from graftwork.adapters.companions import Companions, read_companions
+from graftwork.adapters.companions.companions import Companions, read_companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_loader import AdapterSource
 from graftwork.engine.request import AdapterHandle

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from tokenizers import Tokenizer
 
-from graftwork.adapters.tokenizer_additions import AddedToken
+from graftwork.adapters.companions.tokenizer_additions import AddedToken
 from graftwork.errors import Refused
 
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from graftwork.adapters.companions import Companions
+from graftwork.adapters.companions.companions import Companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource

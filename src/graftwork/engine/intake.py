@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 
-from graftwork.adapters.companions import NO_COMPANIONS, Companions
+from graftwork.adapters.companions.companions import NO_COMPANIONS, Companions
 from graftwork.engine.adapter_texts import AdapterTexts
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, PoolingRequest

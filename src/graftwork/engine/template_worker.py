@@ -15,7 +15,7 @@ from typing import Any
 
 import jinja2
 
-from graftwork.adapters.chat_template import environment
+from graftwork.adapters.companions.chat_template import environment
 
 READY = b"ready\n"
 _MAX_ERROR_CHARS = 500

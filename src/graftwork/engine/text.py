@@ -10,7 +10,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from graftwork.adapters.companions import Companions
+from graftwork.adapters.companions.companions import Companions
 from graftwork.engine.added_tokens import extended
 from graftwork.engine.detokenizer import Detokenizer, TokenTable
 from graftwork.engine.request import ChatPrompt, Prompt, TokenLogprob, TopLogprob

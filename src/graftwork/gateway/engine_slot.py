@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any, Protocol
 
-from graftwork.adapters.companions import Companions
+from graftwork.adapters.companions.companions import Companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.errors import GraftworkError, Unavailable

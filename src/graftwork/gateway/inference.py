@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from graftwork.adapters.generation_defaults import NO_DEFAULTS
+from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.gateway.answer_shape import AnswerShape, Envelope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graftwork.adapters.generation_defaults import NO_DEFAULTS, GenerationDefaults
+from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS, GenerationDefaults
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest

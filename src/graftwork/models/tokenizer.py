@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from graftwork.adapters.tokenizer_outline import TokenizerOutline
+from graftwork.adapters.companions.tokenizer_outline import TokenizerOutline
 from graftwork.errors import Refused
 
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graftwork.adapters.checks import entry, shape_problem, value_problem
+from graftwork.adapters.files.json_file import read_object
+from graftwork.adapters.files.weight_files import WeightFiles
 from graftwork.adapters.folder import AdapterFolder, StoredTensor
-from graftwork.adapters.json_file import read_object
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.tensor_entry import TensorEntry
-from graftwork.adapters.weight_files import WeightFiles
 from graftwork.errors import Refused
 
 _CONFIG_NAME = "head_config.json"

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from graftwork.adapters.checks import NO_EFFECT, base_warnings, entry, unmatched_problems
+from graftwork.adapters.companions.labels import class_labels, label_problems
 from graftwork.adapters.folder import AdapterFolder
-from graftwork.adapters.labels import class_labels, label_problems
 from graftwork.adapters.lora.account import ModuleAccount
 from graftwork.adapters.lora.config import read_lora_config
 from graftwork.adapters.lora.promises import promise_problems

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
-from graftwork.adapters.stored_tensor import StoredTensor
+from graftwork.adapters.files.stored_tensor import StoredTensor
 from graftwork.errors import Refused
 
 _STORED_AS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}

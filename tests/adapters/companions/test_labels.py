@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graftwork.adapters.labels import class_labels, label_problems
+from graftwork.adapters.companions.labels import class_labels, label_problems
 
 
 def write(folder: Path, config: object) -> Path:

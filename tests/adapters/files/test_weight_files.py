@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from graftwork.adapters.account import account_folder
+from graftwork.adapters.files.weight_files import WEIGHT_NAMES, find_weights
 from graftwork.adapters.folder import AdapterFolder
-from graftwork.adapters.weight_files import WEIGHT_NAMES, find_weights
 from graftwork.errors import Refused
 from support.fixtures import Tiny
 from support.scale import times

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from graftwork.adapters.json_file import read_object
+from graftwork.adapters.files.json_file import read_object
 
 _NAME = "generation_config.json"
 _MAX_BYTES = 1 << 20

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graftwork.adapters.json_file import read_object
-from graftwork.adapters.tokenizer_outline import TokenizerOutline, merges_digest, pipeline_digest
+from graftwork.adapters.companions.tokenizer_outline import TokenizerOutline, merges_digest, pipeline_digest
+from graftwork.adapters.files.json_file import read_object
 from graftwork.errors import Refused
 
 _TOKENIZER, _CONFIG, _ADDED = "tokenizer.json", "tokenizer_config.json", "added_tokens.json"

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graftwork.adapters.account import account_folder
-from graftwork.adapters.companions import NO_COMPANIONS, FoundCompanions, read_companions
+from graftwork.adapters.companions.companions import NO_COMPANIONS, FoundCompanions, read_companions
+from graftwork.adapters.companions.tokenizer_outline import TokenizerOutline
 from graftwork.adapters.outline import Outline
-from graftwork.adapters.tokenizer_outline import TokenizerOutline
 from support.fixtures import Tiny
 from support.scale import times
 from support.tiny import byte_tokenizer

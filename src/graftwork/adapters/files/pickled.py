@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graftwork.adapters.stored_tensor import StoredTensor
+from graftwork.adapters.files.stored_tensor import StoredTensor
 from graftwork.errors import Refused
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from graftwork.adapters.chat_template import syntax_problem
-from graftwork.adapters.generation_defaults import NO_DEFAULTS, GenerationDefaults, read_generation_defaults
-from graftwork.adapters.json_file import read_object
-from graftwork.adapters.tokenizer_additions import MAX_TOKEN_CHARS, AddedToken, read_additions
-from graftwork.adapters.tokenizer_outline import TokenizerOutline
+from graftwork.adapters.companions.chat_template import syntax_problem
+from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS, GenerationDefaults, read_generation_defaults
+from graftwork.adapters.companions.tokenizer_additions import MAX_TOKEN_CHARS, AddedToken, read_additions
+from graftwork.adapters.companions.tokenizer_outline import TokenizerOutline
+from graftwork.adapters.files.json_file import read_object
 from graftwork.errors import Refused
 
 _TEMPLATE, _TOKENIZER_CONFIG = "chat_template.jinja", "tokenizer_config.json"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from graftwork.adapters.json_file import read_object
-from graftwork.adapters.pickled import read_pickled
-from graftwork.adapters.safetensors_file import read_safetensors
-from graftwork.adapters.stored_tensor import StoredTensor
+from graftwork.adapters.files.json_file import read_object
+from graftwork.adapters.files.pickled import read_pickled
+from graftwork.adapters.files.safetensors_file import read_safetensors
+from graftwork.adapters.files.stored_tensor import StoredTensor
 from graftwork.errors import Refused
 
 #: Every name that weights come under, best first: of several that are there, the first is read.

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from graftwork.adapters.account import account_folder
+from graftwork.adapters.files.pickled import read_pickled
 from graftwork.adapters.folder import AdapterFolder
-from graftwork.adapters.pickled import read_pickled
 from graftwork.errors import Refused
 from support.fixtures import Tiny
 from support.scale import times

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from graftwork.adapters.json_file import read_object
+from graftwork.adapters.files.json_file import read_object
 from graftwork.adapters.plain_text import is_text
 from graftwork.errors import Refused
 

@@ -1,0 +1,1 @@
+"""What an adapter carries beside its weights: words, templates, defaults, names of classes."""
