@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,3 +174,18 @@ def test_versions_of_one_name_answer_side_by_side(engine: Engine, tiny: Tiny) ->
         reference = "beside:3.0.0" if asked == "beside" else asked
         assert (answer.model, answer.digest) == (reference, digests[reference])
         assert answer.text == truth(tiny, names[reference])
+
+
+@pytest.mark.parametrize("adapter", [["first"], [("first", "big")], [("first", 1.0)] * 9, [("first", float("nan"))], 7])
+def test_an_adapter_that_is_neither_a_reference_nor_pairs_is_refused(engine: Engine, adapter: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        engine.generate("hello", adapter=adapter)
+    assert caught.value.field == "adapter"
+
+
+def test_what_is_no_prompt_and_no_pooling_is_refused(engine: Engine) -> None:
+    for prompt in (42, b"bytes", [], [1.5], {"role": "user"}):
+        with pytest.raises(InvalidRequest, match="prompt"):
+            engine.generate(prompt)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="'Mean'"):
+        engine.embed(["hello"], pooling="Mean")  # type: ignore[arg-type]

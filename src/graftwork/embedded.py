@@ -25,6 +25,7 @@ from graftwork.engine.request import ChatPrompt, Delta, GenerationRequest, Poole
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.errors import InvalidRequest
 from graftwork.models.prepare import prepare_base
+from graftwork.protocol.adapters import MAX_ADAPTERS, ScaledAdapter
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -135,6 +136,8 @@ class Engine:
         Raises:
             UnknownModel, InvalidRequest, Refused, Unavailable, GenerationFailed: as the server answers.
         """
+        if pooling not in ("mean", "last"):
+            raise InvalidRequest(f"pooling is {pooling!r}; it must be 'mean' or 'last'.", field="pooling")
         return [vector(one.values, normalize=normalize).tolist() for one in self._pool(texts, adapter, pooling)]
 
     def classify(self, texts: Sequence[str], *, adapter: str) -> list[dict[str, float]]:
@@ -184,7 +187,7 @@ class Engine:
         if adapter is None or isinstance(adapter, str):
             asked = Asked(adapter_id=adapter)
         else:
-            asked = Asked(adapters=tuple(adapter))
+            asked = Asked(adapters=_pairs(adapter))
         decision = choose(asked, tenant=LOCAL, base=self.base, versions=self._snapshots.current())
         require_base(decision, base=self.base, base_digest=self._engine.outline.weights_digest)
         return decision
@@ -214,6 +217,19 @@ def _use_own(companions: object) -> bool:
     return companions == "adapter"
 
 
+def _pairs(adapters: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    try:
+        asked = [ScaledAdapter.model_validate({"ref": ref, "scale": scale}) for ref, scale in adapters]
+        if len(asked) > MAX_ADAPTERS:
+            raise ValueError(f"there are {len(asked)} of them; at most {MAX_ADAPTERS} answer together")
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(
+            f"adapter is a reference, or a list of (reference, scale) pairs: {str(error).splitlines()[-1].strip()}",
+            field="adapter",
+        ) from error
+    return tuple((one.ref, one.scale) for one in asked)
+
+
 async def _next(deltas: AsyncGenerator[Delta]) -> Delta | None:
     return await anext(deltas, None)
 
@@ -221,7 +237,7 @@ async def _next(deltas: AsyncGenerator[Delta]) -> Delta | None:
 def _prompt(given: Input) -> Prompt:
     if isinstance(given, str):
         return ChatPrompt(({"role": "user", "content": given},))
-    items = () if isinstance(given, bytes | bytearray) else tuple(given)
+    items = tuple(given) if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray) else ()
     if not items:
         raise InvalidRequest("The prompt is empty, or not text.", field="prompt")
     if all(isinstance(item, Mapping) for item in items):

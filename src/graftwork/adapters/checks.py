@@ -40,6 +40,11 @@ def value_problem(tensor: StoredTensor) -> str | None:
     return f"{tensor.name}: {bad} of {values.size} values are NaN, infinite or too large to serve." if bad else None
 
 
+def above_max_rank(rank: int, max_rank: int) -> str:
+    """Of a module whose rank is over the limit: both numbers, and what to do."""
+    return f"rank {rank} is above max_rank {max_rank}; raise that setting (GRAFTWORK_MAX_RANK) to serve it."
+
+
 def unmatched_problems(names: Sequence[str]) -> list[str]:
     """One problem for all tensors that nothing uses, with the first few by name and reason."""
     if not names:
@@ -53,6 +58,7 @@ def base_warnings(config: Mapping[str, Any], outline: Outline, *, field: str = "
     claimed = config.get(field)
     if not isinstance(claimed, str) or not claimed:
         return [f"{field} is empty; the shapes fit this base."]
-    if claimed.lower().split("/")[-1] not in {outline.base, outline.source.lower().split("/")[-1]}:
+    own = {outline.base, outline.source.lower().split("/")[-1]}
+    if not own & set(claimed.lower().replace("\\", "/").split("/")):  # a prepared base lies in a folder of its name
         return [f"{field} is {claimed!r}, served on {outline.base!r}; the shapes fit."]
     return []

@@ -56,6 +56,11 @@ class Targets:
         others = (path for path in outline.modules if path not in served)
         return [path for path in others if not self._excludes(path) and _is_named(self.modules, path)]
 
+    def unknown(self, outline: Outline) -> list[str]:
+        """Names in the list that mean no module at all: misspelt ones, or those of other architectures."""
+        names = self.modules if isinstance(self.modules, tuple) else ()
+        return [name for name in names if not any(_is_named((name,), path) for path in outline.modules)]
+
     def means(self, path: str) -> bool:
         """Whether the module at `path` is meant; `all-linear` means every path that is asked for."""
         if self.modules is None or self._excludes(path):

@@ -36,8 +36,10 @@ def inspect(
     settings = context.settings(base=base)
     account = account_folder(folder, prepared(settings).outline, max_rank=settings.max_rank).to_json()
     write(account, context.output, lambda: _print_account(account))
-    for problem in account["problems"]:
+    for problem in account["problems"][:_SHOWN]:
         print(f"graftwork: refused: {problem}", file=sys.stderr)
+    if (more := len(account["problems"]) - _SHOWN) > 0:
+        print(f"graftwork: refused: and {more} more; --output json lists them all.", file=sys.stderr)
     for warning in account["warnings"]:
         print(f"graftwork: warning: {warning}", file=sys.stderr)
     if not account["ok"]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from graftwork.adapters.account import account_folder
@@ -267,6 +267,7 @@ FILES = ["tokenizer.json", "tokenizer_config.json", "added_tokens.json", "genera
     ),
     known=st.booleans(),
 )
+@example(files={"tokenizer_config.json": {"chat_template": [{"name": [], "template": "x"}]}}, known=False)
 def test_any_files_give_companions_or_problems_and_never_an_error(
     tmp_path: Path, base: TokenizerOutline, files: dict[str, Any], known: bool
 ) -> None:

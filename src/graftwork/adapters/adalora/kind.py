@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graftwork.adapters.adalora.config import AdaloraConfig, read_adalora_config
+from graftwork.adapters.checks import above_max_rank
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.adapters.site_tensors import Finding, SiteTensors, account_sites, low_rank_finding, match_sites
@@ -70,7 +71,7 @@ def _look(config: AdaloraConfig, max_rank: int, stored: SiteTensors, site: Linea
     shapes = {"lora_A": (rank, site.in_features), "lora_B": (site.out_features, rank), "lora_E": (rank, 1)}
     problems = stored.problems(shapes, f"rank {rank} of the config")
     if rank > max_rank:
-        problems.append(f"{site.path}: rank {rank} is above this server's max_rank {max_rank}; raise it to serve.")
+        problems.append(f"{site.path}: {above_max_rank(rank, max_rank)}")
     if problems:
         return Finding(problems, rank, scale)
     a, b, e = (stored.parts[part].float32() for part in _PARTS)

@@ -128,7 +128,8 @@ def _chat_template(folder: Path, config: Mapping[str, Any]) -> tuple[str | None,
             raise Refused(f"{_TEMPLATE} cannot be read as text: {error}") from error
     given = config.get("chat_template")
     if isinstance(given, list):  # named ones
-        named = {one.get("name"): one.get("template") for one in given if isinstance(one, dict)}
+        objects = [one for one in given if isinstance(one, dict)]
+        named = {one["name"]: one.get("template") for one in objects if isinstance(one.get("name"), str)}
         if "default" not in named:
             raise Refused(f"{_TOKENIZER_CONFIG}: chat_template has several templates, and none is named default.")
         given = named["default"]

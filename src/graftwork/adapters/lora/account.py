@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from graftwork.adapters.checks import entry, shape_problem, value_problem
+from graftwork.adapters.checks import above_max_rank, entry, shape_problem, value_problem
 from graftwork.adapters.folder import StoredTensor
 from graftwork.adapters.lora.config import LoraConfig
 from graftwork.adapters.lora.tensors import ModuleTensors, Role
@@ -42,7 +42,11 @@ class ModuleAccount:
         self._whole()
         self._bias()
         for part, tensor in self._left.items():
-            self._refuse(tensor, f"{tensor.name}: {self._why_not(part)}")
+            why = self._why_not(part)
+            self._line(tensor, None, used=False, reason=why)
+            # Of pairs that no target covers one problem tells, for all modules at once.
+            if self.targeted or part not in (*LINEAR_PAIR, *EMBEDDING_PAIR):
+                self.problems.append(f"{tensor.name}: {why}")
 
     # -- pairs -----------------------------------------------------------------------------------------------------
 
@@ -64,7 +68,7 @@ class ModuleAccount:
         what = f"the base's {path} ({width_in} → {width_out}) with rank {rank} of the config"
         problems += [one for part, tensor in found.items() if (one := shape_problem(tensor, wanted[part], what))]
         if rank > self.max_rank:
-            problems.append(f"{path}: rank {rank} is above this server's max_rank {self.max_rank}; raise it to serve.")
+            problems.append(f"{path}: {above_max_rank(rank, self.max_rank)}")
         problems = problems or [one for tensor in found.values() if (one := value_problem(tensor))]
         norm = None
         if not problems:
@@ -152,10 +156,6 @@ class ModuleAccount:
             return self.outline.hidden_size, self.outline.vocab_size
         site = self.outline.linears[self.outline.site_of[self.module.path]]
         return site.in_features, site.out_features
-
-    def _refuse(self, tensor: StoredTensor, problem: str) -> None:
-        self.problems.append(problem)
-        self._line(tensor, None, used=False, reason=problem)
 
     def _line(self, tensor: StoredTensor, part: str | None, *, used: bool, reason: str, **facts: object) -> None:
         self.entries.append(entry(tensor, used=used, reason=reason, module=self.module.path, part=part, **facts))

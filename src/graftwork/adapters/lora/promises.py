@@ -29,7 +29,9 @@ def promise_problems(config: LoraConfig, outline: Outline, modules: list[ModuleT
         "target_modules names {}, on which no LoRA can be served here.": unservable_targets(config, outline),
         "target_modules does not cover modules that have weights: {}.": paired - targets,
         "target_modules names modules without weights: {}.": targets - paired - _tied_head(config, outline),
-        "modules_to_save names {}, which has no weights in the adapter.": _unsaved(config, outline, stored),
+        "modules_to_save names {}, for which there are no weights that can be served.": _unsaved(
+            config, outline, stored
+        ),
         "use_dora is true, but the adapter has no lora_magnitude_vector for {}.": [
             path for path in paired if config.use_dora and "magnitude" not in stored[path]
         ],
@@ -48,6 +50,8 @@ def promise_problems(config: LoraConfig, outline: Outline, modules: list[ModuleT
             path for path in tokens_of(config, outline) if path not in stored
         ],
     }
+    if paired - targets:
+        found["target_modules names {}, which matches no module of the base."] = config.targets.unknown(outline)
     problems = [text.format(_some(paths)) for text, paths in found.items() if paths]
     problems += _copy_problems(outline, stored)
     return problems + _head_problems(config, [name for name in SCORE_NAMES if name in stored])
