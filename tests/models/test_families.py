@@ -6,12 +6,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from graftwork.errors import Refused
 from graftwork.models.prepare import prepare_base
 from graftwork.settings import Settings
-from support.engines import ask_all, prompt_of, request, running
+from support.edited import Tensors, edited
+from support.engines import ask, ask_all, prompt_of, request, running
 from support.fixtures import Tiny
 from support.oracle import Oracle
 from support.parity import assert_float32_parity
@@ -55,6 +57,25 @@ async def test_layers_and_both_ends_answer_as_peft(family: str, tmp_path: Path) 
             warnings.simplefilter("ignore")  # peft's own, where embedding and head are tied
             oracle = Oracle(tiny.base.folder, tmp_path / name if name else None)
         assert_float32_parity(oracle, prompt, answer, 1e-4)
+
+
+async def test_dora_on_a_head_whose_stored_copy_has_another_bias(tmp_path: Path) -> None:
+    tiny = prepared(tmp_path, "Phi")
+    config = {"r": 4, "use_dora": True, "target_modules": ["q_proj", "lm_head"]}
+    save_peft("LoraConfig", config, tiny.base.folder, tmp_path / "made")
+    folder = edited(tmp_path / "made", tmp_path / "head", _shift_bias)
+    prompt = prompt_of(3, 20)
+    async with running(tiny) as engine:
+        answer = await ask(engine, request(prompt, "head", max_tokens=8))
+    assert_float32_parity(Oracle(tiny.base.folder, folder), prompt, answer, 1e-4)
+    assert Oracle(tiny.base.folder, folder).greedy(list(prompt), 8) != Oracle(
+        tiny.base.folder, tmp_path / "made"
+    ).greedy(list(prompt), 8), "the copy must differ, or parity proves nothing"
+
+
+def _shift_bias(tensors: Tensors) -> Tensors:
+    [name] = [name for name in tensors if name.endswith("lm_head.base_layer.bias")]
+    return tensors | {name: tensors[name] + np.linspace(-1, 1, len(tensors[name]), dtype=np.float32)}
 
 
 async def test_a_config_that_lies_about_heads_is_refused(tmp_path: Path) -> None:

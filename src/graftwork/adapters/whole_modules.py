@@ -109,7 +109,6 @@ def vocabulary_problems(entries: Mapping[str, int | None], outline: Outline) -> 
     if head > embed:
         return [
             f"The adapter's {outline.head.path if outline.head else 'head'} has {head} rows, but the embedding has "
-            f"{embed}: tokens from {embed} on could "
-            "be generated and not be read again. Save the embedding with the adapter as well."
+            f"{embed}: tokens from {embed} on could be generated and not be read again. Save the embedding as well."
         ]
     return []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graftwork.adapters.companions.labels import class_labels, label_problems
+from graftwork.adapters.companions.labels import class_labels, label_problems, label_warnings
 
 
 def write(folder: Path, config: object) -> Path:
@@ -50,3 +50,17 @@ def test_a_head_whose_logits_are_no_exclusive_classes_is_refused(tmp_path: Path,
 @pytest.mark.parametrize("kind", [None, "single_label_classification"])
 def test_exclusive_classes_are_served(tmp_path: Path, kind: object) -> None:
     assert not label_problems(write(tmp_path, {"problem_type": kind}))
+
+
+def test_names_that_do_not_cover_the_classes_are_told_of(tmp_path: Path) -> None:
+    assert not label_warnings(tmp_path, 2)
+    assert not label_warnings(write(tmp_path, {"id2label": {"0": "a", "1": "b"}}), 2)
+    [warning] = label_warnings(write(tmp_path, {"id2label": {"0": "a", "7": "b"}}), 2)
+    assert "id2label" in warning and "2 classes" in warning
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7"])
+def test_a_config_that_cannot_be_read_is_refused_as_it_might_say_more(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    [problem] = label_problems(tmp_path)
+    assert "config.json" in problem

@@ -24,6 +24,7 @@ class LoraForm:
 
     def __init__(self, config: LoraConfig, outline: Outline, dtype: torch.dtype, base: BaseWeights) -> None:
         self._config, self._outline, self._dtype, self._base = config, outline, dtype, base
+        self._gains: dict[str, Tensor] = {}  # by module: each takes W whole, and is needed more than once
 
     def made(self, modules: Sequence[ModuleTensors], labels: tuple[str, ...] | None) -> ServingForm:
         """The whole form. Parts of one site act in order: other weights first, then single tokens, then pairs."""
@@ -57,14 +58,16 @@ class LoraForm:
         return Affine(self._outline.site_of[module.path], scale_out=gain, shift=shift)
 
     def _shift(self, module: ModuleTensors) -> Tensor | None:
-        parts = module.parts
-        old, gain = self._base.bias(module.path), self._gain(module)
+        parts, whole = module.parts, whole_module(module, self._config, self._outline)
+        under, gain = self._base.bias(module.path), self._gain(module)
         shift: Tensor | float = 0.0
-        if "bias" in parts and whole_module(module, self._config, self._outline) is None:
-            assert old is not None, "the account refuses a bias that the base has not"
-            shift = tensor_of(parts["bias"]) - old.float()
-        if gain is not None and old is not None:  # the bias is no part of what DoRA scales
-            shift = shift + old.float() * (1 - gain)
+        if whole is not None and whole.bias is not None:  # it is in what the pair is added to
+            under = tensor_of(whole.bias)
+        elif "bias" in parts:
+            assert under is not None, "the account refuses a bias that the base has not"
+            shift = tensor_of(parts["bias"]) - under.float()
+        if gain is not None and under is not None:  # the bias is no part of what DoRA scales
+            shift = shift + under.float() * (1 - gain)
         if "lora_B.bias" in parts:
             shift = shift + tensor_of(parts["lora_B.bias"]) * self._config.scale_of(module.path)
         return shift if isinstance(shift, Tensor) else None
@@ -73,9 +76,11 @@ class LoraForm:
         """DoRA: magnitude over the norm of each row of W + scale B A. Liu et al. 2024, https://arxiv.org/abs/2402.09353"""
         if "magnitude" not in module.parts:
             return None
-        changed = self._weight_under(module) + self._scaled_b(module) @ tensor_of(module.parts["lora_A"])
-        gain: Tensor = tensor_of(module.parts["magnitude"]) / torch.linalg.vector_norm(changed, dim=1)
-        return gain
+        if module.path not in self._gains:
+            changed = self._weight_under(module) + self._scaled_b(module) @ tensor_of(module.parts["lora_A"])
+            magnitude = tensor_of(module.parts["magnitude"])
+            self._gains[module.path] = magnitude / torch.linalg.vector_norm(changed, dim=1)
+        return self._gains[module.path]
 
     def _weight_under(self, module: ModuleTensors) -> Tensor:
         """What a pair is added to: the base's weight as it is served, or the one stored beside the pair; in float32."""
@@ -144,17 +149,16 @@ class LoraForm:
 
     def _wholes(self, module: ModuleTensors) -> Iterator[Part]:
         whole = whole_module(module, self._config, self._outline)
-        if whole is None or self._is_the_bases_own(whole, module):
+        if whole is None or self._is_the_bases_own(whole):
             return
         yield from whole.parts(self._outline, self._dtype)
         both = "base" in module.parts or not self._config.saves(module.path) or self._config.ensure_weight_tying
-        if self._outline.tied and both and whole.path not in SCORE_NAMES and whole.path not in self._outline.site_of:
-            other = {self._outline.embed, self._outline.head} - {None}
-            for site in other:
-                if site is not None and site.path != whole.path:
-                    yield from WholeModule(site.path, whole.weight).parts(self._outline, self._dtype)
+        ends = {site.path for site in (self._outline.embed, self._outline.head) if site is not None}
+        if self._outline.tied and both and whole.path in ends:
+            for other in ends - {whole.path}:
+                yield from WholeModule(other, whole.weight).parts(self._outline, self._dtype)
 
-    def _is_the_bases_own(self, whole: WholeModule, module: ModuleTensors) -> bool:
+    def _is_the_bases_own(self, whole: WholeModule) -> bool:
         """Whether the stored weights are a copy of the base's: PEFT adds one to every adapter of an embedding."""
         if whole.path in SCORE_NAMES:
             return False

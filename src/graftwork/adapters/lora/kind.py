@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from graftwork.adapters.checks import NO_EFFECT, base_warnings, entry, unmatched_problems
-from graftwork.adapters.companions.labels import class_labels, label_problems
+from graftwork.adapters.companions.labels import class_labels, label_problems, label_warnings
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.lora.account import ModuleAccount
 from graftwork.adapters.lora.config import read_lora_config
@@ -84,6 +84,8 @@ class Lora:
             problems += label_problems(folder.path)
         problems += vocabulary_problems(_vocabularies(entries, outline), outline)
         warnings = config.fields.warnings() + base_warnings(folder.config, outline)
+        if head := _head(modules):
+            warnings += label_warnings(folder.path, head.parts["weight"].shape[0] if head.parts["weight"].shape else 0)
         changes = [one for one in entries if one.part not in ("lora_A", "embedding_A")]
         if changes and not problems and all(one.norm == 0 for one in changes):
             warnings.append(NO_EFFECT)
@@ -114,7 +116,9 @@ def _vocabularies(entries: list[TensorEntry], outline: Outline) -> dict[str, int
 
 def _labels(folder: AdapterFolder, modules: list[ModuleTensors]) -> tuple[str, ...] | None:
     """Names of the classes of a classification head: those in the adapter's own config.json, else numbers."""
-    head = next((module for module in modules if module.path in SCORE_NAMES), None)
-    if head is None:
-        return None
-    return class_labels(folder.path, head.parts["weight"].shape[0])
+    head = _head(modules)
+    return None if head is None else class_labels(folder.path, head.parts["weight"].shape[0])
+
+
+def _head(modules: list[ModuleTensors]) -> ModuleTensors | None:
+    return next((module for module in modules if module.path in SCORE_NAMES), None)
