@@ -82,6 +82,7 @@ CASES = [
           modules_to_save=["lm_head", "embed_tokens"], may_grow=("embed_tokens",)),
     _lora("saved-linear", "modules_to_save: embedding, head, linear layers", target_modules=_TWO,
           modules_to_save=["down_proj"]),
+    _lora("saved-and-targeted", "modules_to_save: embedding, head, linear layers", modules_to_save=["v_proj"]),
     _lora("tokens", "trainable_token_indices", target_modules=_TWO, trainable_token_indices=[9, 7], std=0.3,
           prompt=(7, 9)),
     _lora("tokens-at-head", "trainable_token_indices", target_modules=_TWO, std=0.3, prompt=(7, 9),

@@ -7,11 +7,19 @@ from graftwork.adapters.outline import Outline
 
 
 def targeted_modules(config: LoraConfig, outline: Outline) -> frozenset[str]:
-    """Paths of the linear layers, embedding and head that the config targets."""
+    """Paths of the linear layers, embedding and head that the config targets.
+
+    A module that `modules_to_save` names, or that lies inside of one, is saved whole and gets no pair.
+    """
     ends = {path for path in _ends(outline) if not config.targets.all_linear and config.targets.means(path)}
     if config.ensure_weight_tying and outline.tied and ends:
         ends = _ends(outline)
-    return config.targets.sites(outline) | ends
+    targets = config.targets.sites(outline) | ends
+    return frozenset(path for path in targets if not _is_saved(config, path))
+
+
+def _is_saved(config: LoraConfig, path: str) -> bool:
+    return any(f".{name}." in f".{path}." for name in config.modules_to_save)
 
 
 def unservable_targets(config: LoraConfig, outline: Outline) -> list[str]:
