@@ -137,6 +137,7 @@ class ModuleAccount:
             "tokens": "trainable tokens, but trainable_token_indices does not name this module.",
             "weight": f"a whole weight of {path}, but modules_to_save does not name it.",
             "base": f"a weight of the base's {path}, which is frozen.",
+            "original": f"of the base's {path}, which is frozen.",
             "bias": f"a bias, which the base's {path} has not, or which bias={self.config.bias!r} leaves out.",
         }[part]
 

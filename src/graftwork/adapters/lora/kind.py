@@ -71,7 +71,8 @@ class Lora:
         problems = config.fields.problems()
         modules, unmatched = match_tensors(folder.tensors, outline)
         entries = [entry(item.tensor, used=False, reason=item.reason) for item in unmatched]
-        problems += unmatched_problems([f"{item.tensor.name} ({item.reason})" for item in unmatched])
+        missed = [item for item in unmatched if not item.harmless]
+        problems += unmatched_problems([f"{item.tensor.name} ({item.reason})" for item in missed])
         if config.fields.problems():
             return [*entries, *_unread(modules)], problems, []
         targets = targeted_modules(config, outline)

@@ -7,13 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from graftwork.adapters.folder import StoredTensor
 from graftwork.adapters.module_names import find_module
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.whole_modules import SCORE_NAMES
 
 Role = Literal[
-    "lora_A", "lora_B", "lora_B.bias", "magnitude", "embedding_A", "embedding_B", "tokens", "weight", "base", "bias"
+    "lora_A",
+    "lora_B",
+    "lora_B.bias",
+    "magnitude",
+    "embedding_A",
+    "embedding_B",
+    "tokens",
+    "weight",
+    "base",
+    "bias",
+    "original",
 ]
 
 #: How a key ends, in PEFT's file or in a raw state dict, where the adapter's name stands as well.
@@ -27,6 +39,7 @@ _ENDINGS: tuple[tuple[str, Role], ...] = (
     (r"token_adapter\.trainable_tokens_delta(\.[^.]+)?", "tokens"),
     (r"(token_adapter\.)?base_layer\.weight", "base"),
     (r"base_layer\.bias", "bias"),
+    (r"original_module\.(weight|bias)", "original"),
     (r"(modules_to_save(\.[^.]+)?\.)?weight", "weight"),
     (r"(modules_to_save(\.[^.]+)?\.)?bias", "bias"),
 )
@@ -43,25 +56,37 @@ class ModuleTensors:
 
 @dataclass(frozen=True)
 class Unmatched:
+    """A tensor that nothing uses; harmless when it says again, or of a replaced module, what is known."""
+
     tensor: StoredTensor
     reason: str
+    harmless: bool = False
 
 
 def match_tensors(tensors: Mapping[str, StoredTensor], outline: Outline) -> tuple[list[ModuleTensors], list[Unmatched]]:
     """Every tensor by its module and part, in the base's order; what fits none is returned with the reason."""
     found: dict[str, dict[Role, StoredTensor]] = {}
     unmatched: list[Unmatched] = []
+    originals: list[tuple[str, StoredTensor]] = []
     for tensor in tensors.values():
         place = locate(tensor.name, outline)
         if isinstance(place, str):
             unmatched.append(Unmatched(tensor, place))
             continue
         path, part = place
+        if part == "original":
+            originals.append((path, tensor))
+            continue
         parts = found.setdefault(path, {})
         if part in parts:
-            unmatched.append(Unmatched(tensor, f"{parts[part].name} already gives {part} of {path}"))
+            reason = f"{parts[part].name} already gives {part} of {path}"
+            again = part in ("weight", "bias") and _says_the_same(parts[part], tensor)
+            unmatched.append(Unmatched(tensor, reason, harmless=again))
         else:
             parts[part] = tensor
+    for path, tensor in originals:  # where embedding and head are tied, the other one would go on with it
+        replaced = "weight" in found.get(path, {}) and not (outline.tied and path not in outline.site_of)
+        unmatched.append(Unmatched(tensor, f"of the base's {path}, beside what takes its place", harmless=replaced))
     return [
         ModuleTensors(path, found[path]) for path in sorted(found, key=lambda path: _order(path, outline))
     ], unmatched
@@ -84,6 +109,11 @@ def _placed(module: str, part: Role, outline: Outline) -> tuple[str, Role] | str
     if (path := find_module(module, frozenset(outline.modules))) is not None:
         return f"{path} is not a linear layer, embedding or head that an adapter can be served on"
     return f"the base has no module {module}"
+
+
+def _says_the_same(one: StoredTensor, other: StoredTensor) -> bool:
+    both = one.is_float and other.is_float and one.shape == other.shape
+    return both and np.array_equal(one.float32(), other.float32())
 
 
 def _order(path: str, outline: Outline) -> tuple[int, str]:
