@@ -49,6 +49,10 @@ class Settings(BaseSettings):
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="Number format of the base and the adapters while serving."
     )
+    model_impl: Literal["auto", "transformers"] = Field(
+        default="auto",
+        description="Code that runs the base: auto takes our own decoder for the Llama family, transformers never does.",
+    )
     threads: int = Field(
         default=0,
         ge=0,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graftwork.kernels.lowrank import LowRankSlots, Segment, lowrank_add, matrix
+from graftwork.kernels.lowrank import Group, LowRankSlots, Segment, lowrank_add, matrix
 from graftwork.kernels.select import Kernels, kernels_for
 from support.scale import times
 
@@ -33,6 +33,11 @@ def make_slots(ranks: Sequence[Sequence[int]], dtype: torch.dtype, seed: int = 0
         end = int(b[slot, site] + rank[slot, site] * width_out) + 1
     generator = torch.Generator().manual_seed(seed)
     return LowRankSlots(rank, a, b, (torch.randn(end, generator=generator) * 0.3).to(dtype))
+
+
+def alone(site: int) -> Group:
+    """A site that shares its output with no other."""
+    return Group((site,), (SHAPES[site][1],))
 
 
 def batch(tokens: int, site: int, dtype: torch.dtype, seed: int = 1) -> tuple[Tensor, Tensor]:
@@ -96,7 +101,7 @@ def test_no_farther_from_exact_than_plain_matmuls(
     for site in range(len(SHAPES)):
         x, y = batch(tokens, site, dtype, seed)
         before = y.clone()
-        kernels.lowrank_add(x, y, site, plan)
+        kernels.lowrank_add(x, y, alone(site), plan)
         want = exact(x, before, site, segments, slots)
         error = (y.double() - want).abs().max()
         allowed = (plain(x, before, site, segments, slots).double() - want).abs().max()
@@ -114,7 +119,7 @@ def test_tokens_without_an_adapter_keep_their_bits(kernels: Kernels, dtype: torc
     y[5] = float("inf")
     before = y.clone()
     segments = [Segment(1, 2, 0), Segment(2, 5, 1), Segment(6, 30, 0)]
-    kernels.lowrank_add(x, y, 2, kernels.prepare(segments, slots))
+    kernels.lowrank_add(x, y, alone(2), kernels.prepare(segments, slots))
     untouched = [0, 2, 3, 4, 5, *range(30, 40)]
     assert torch.equal(y[untouched], before[untouched])
     assert not torch.equal(y[1], before[1])
@@ -133,7 +138,7 @@ def test_a_step_without_adapters_launches_nothing(kernels: Kernels) -> None:
         launches = kernels.launches
         for site in range(len(SHAPES)):
             x, y = batch(4, site, torch.float32)
-            kernels.lowrank_add(x, y, site, plan)
+            kernels.lowrank_add(x, y, alone(site), plan)
         assert kernels.launches - launches == sites
 
 
@@ -145,9 +150,9 @@ def test_nan_weights_stay_in_their_own_rows(kernels: Kernels, dtype: torch.dtype
     segments = [Segment(0, length, 0), Segment(length, 2 * length, 1), Segment(2 * length, 3 * length, 0)]
     x, y = batch(3 * length, 1, dtype)
     clean = y.clone()
-    kernels.lowrank_add(x, clean, 1, kernels.prepare(segments, slots))
+    kernels.lowrank_add(x, clean, alone(1), kernels.prepare(segments, slots))
     slots.pool[int(slots.a_offset[1, 1])] = float("nan")
-    kernels.lowrank_add(x, y, 1, kernels.prepare(segments, slots))
+    kernels.lowrank_add(x, y, alone(1), kernels.prepare(segments, slots))
     assert y[length : 2 * length].isnan().all()
     others = [*range(length), *range(2 * length, 3 * length)]
     assert torch.equal(y[others], clean[others])
@@ -160,12 +165,12 @@ def test_a_row_has_the_same_bits_alone_and_in_a_batch(kernels: Kernels, dtype: t
     segments = [Segment(0, 1, 0), Segment(1, 2, 1), Segment(2, 7, 2), Segment(7, 47, 1), Segment(47, 48, 0)]
     x, y = batch(48, 2, dtype)
     together = y.clone()
-    kernels.lowrank_add(x, together, 2, kernels.prepare(segments, slots))
+    kernels.lowrank_add(x, together, alone(2), kernels.prepare(segments, slots))
     for s in segments:
-        alone = y[s.start : s.stop].clone()
+        mine = y[s.start : s.stop].clone()
         own = [Segment(0, s.stop - s.start, s.slot)]
-        kernels.lowrank_add(x[s.start : s.stop].clone(), alone, 2, kernels.prepare(own, slots))
-        assert torch.equal(alone, together[s.start : s.stop])
+        kernels.lowrank_add(x[s.start : s.stop].clone(), mine, alone(2), kernels.prepare(own, slots))
+        assert torch.equal(mine, together[s.start : s.stop])
 
 
 @DTYPES
@@ -174,13 +179,13 @@ def test_threads_change_no_bit(dtype: torch.dtype, request: pytest.FixtureReques
     segments = [*(Segment(i, i + 1, i % 3) for i in range(20)), Segment(20, 83, 1), Segment(85, 87, 0)]
     plan = kernels.prepare(segments, make_slots([[8] * 4, [63] * 4, [0] * 4], dtype))
     x, y = batch(90, 2, dtype)
-    alone = y.clone()
-    kernels.lowrank_add(x, alone, 2, plan)
+    single = y.clone()
+    kernels.lowrank_add(x, single, alone(2), plan)
     request.getfixturevalue("three_threads")
     for _ in range(20):
         together = y.clone()
-        kernels.lowrank_add(x, together, 2, plan)
-        assert torch.equal(together, alone)
+        kernels.lowrank_add(x, together, alone(2), plan)
+        assert torch.equal(together, single)
 
 
 @BOTH
@@ -194,18 +199,43 @@ def test_x_and_y_may_be_columns_of_a_fused_tensor(kernels: Kernels, dtype: torch
     wide_x[:, 50 : 50 + x.shape[1]] = x
     wide_y[:, 100 : 100 + y.shape[1]] = y
     plan = kernels.prepare(segments, slots)
-    kernels.lowrank_add(x, y, 1, plan)
-    kernels.lowrank_add(wide_x[:, 50 : 50 + x.shape[1]], wide_y[:, 100 : 100 + y.shape[1]], 1, plan)
+    kernels.lowrank_add(x, y, alone(1), plan)
+    kernels.lowrank_add(wide_x[:, 50 : 50 + x.shape[1]], wide_y[:, 100 : 100 + y.shape[1]], alone(1), plan)
     torch.testing.assert_close(wide_y[:, 100 : 100 + y.shape[1]], y)
     assert not wide_y[:, :100].any()
     assert not wide_y[:, 100 + y.shape[1] :].any()
+
+
+@BOTH
+@DTYPES
+def test_sites_that_share_an_output_do_what_they_do_alone(kernels: Kernels, dtype: torch.dtype) -> None:
+    widths = (96, 30, 64)
+    generator = torch.Generator().manual_seed(0)
+    rank = np.array([[8, 3, 0], [0, 0, 16], [1, 40, 5], [0, 0, 0]], np.int32)
+    a, b, end = np.zeros(rank.shape, np.int64), np.zeros(rank.shape, np.int64), 0
+    for slot, site in np.ndindex(*rank.shape):
+        a[slot, site], b[slot, site] = end, end + rank[slot, site] * 50
+        end = int(b[slot, site]) + int(rank[slot, site]) * widths[site]
+    slots = LowRankSlots(rank, a, b, (torch.randn(end, generator=generator) * 0.3).to(dtype))
+    segments = [*(Segment(n, n + 1, n % 4) for n in range(30)), Segment(31, 60, 2), Segment(60, 61, 1)]
+    plan = kernels.prepare(segments, slots)
+    x = torch.randn(70, 50, generator=generator).to(dtype)
+    together = torch.randn(70, sum(widths), generator=generator).to(dtype)
+    group = Group((0, 1, 2), widths)
+    apart = [together[:, columns].contiguous() for columns in group.columns]
+    launches = kernels.launches
+    kernels.lowrank_add(x, together, group, plan)
+    assert kernels.launches == launches + 1
+    for site, part in enumerate(apart):
+        kernels.lowrank_add(x, part, Group((site,), (widths[site],)), plan)
+    assert torch.equal(together, torch.cat(apart, dim=1))
 
 
 def test_a_batch_of_another_dtype_is_not_read_as_the_pools() -> None:
     kernels = kernels_for("cpu")
     plan = kernels.prepare([Segment(0, 1, 0)], make_slots([[1] * 4], torch.bfloat16))
     with pytest.raises(AssertionError, match="one dtype"):
-        kernels.lowrank_add(*batch(1, 0, torch.float32), 0, plan)
+        kernels.lowrank_add(*batch(1, 0, torch.float32), alone(0), plan)
 
 
 def test_the_scale_is_whatever_was_folded_into_b() -> None:

@@ -30,7 +30,7 @@ from graftwork.engine.text import Text
 from graftwork.engine.waiting_room import WaitingRoom
 from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
 from graftwork.kernels.select import Kernels
-from graftwork.models.transformers_model import TransformersModel
+from graftwork.models.model import Model
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class AsyncEngine:
 
     def __init__(
         self,
-        model: TransformersModel,
+        model: Model,
         kernels: Kernels,
         text: Text,
         source: AdapterSource,

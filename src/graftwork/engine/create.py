@@ -27,7 +27,7 @@ def create_engine(settings: Settings, base: PreparedBase, source: AdapterSource)
     kernels = kernels_for("cpu")
     kernels.set_threads(settings.threads or torch.get_num_threads())
     context = min(settings.max_model_len or base.outline.max_context, base.outline.max_context)
-    model = load_model(base, kernels, dtype, context)
+    model = load_model(base, kernels, dtype, context, settings.model_impl)
     return AsyncEngine(
         model,
         kernels,

@@ -17,7 +17,7 @@ from graftwork.kernels.select import Kernels
 from graftwork.models.adapter_plan import AdapterPlan, AdapterRow, run_part
 from graftwork.models.adapter_slots import AdapterSlots
 from graftwork.models.forward_batch import ForwardBatch, ForwardResult
-from graftwork.models.transformers_model import TransformersModel
+from graftwork.models.model import Model
 
 SCORE = Site("score")
 _NO_TRAITS = Traits()
@@ -26,7 +26,7 @@ _NO_TRAITS = Traits()
 class Runner:
     """Holds what every step shares: the model, its kernels, the pages and the resident adapters' places."""
 
-    def __init__(self, model: TransformersModel, kernels: Kernels, kv: KvCache, slots: AdapterSlots) -> None:
+    def __init__(self, model: Model, kernels: Kernels, kv: KvCache, slots: AdapterSlots) -> None:
         self.model = model
         self._kernels = kernels
         self._kv = kv

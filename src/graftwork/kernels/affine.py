@@ -43,6 +43,11 @@ class AffinePlan:
         outputs = np.maximum(self.scale_out, self.shift).max(axis=0, initial=NOTHING)
         self.after: list[bool] = (outputs > NOTHING).tolist()  # [sites]
 
+    def scaled_rows(self, site: int) -> Tensor:
+        """The tokens [n] int64 whose input is scaled at a site."""
+        chosen = [one for one, scale in zip(self.segments, self.scale_in[:, site], strict=True) if scale != NOTHING]
+        return torch.cat([torch.arange(one.start, one.stop) for one in chosen])
+
     def scale_inputs(self, x: Tensor, site: int) -> Tensor:
         """x [tokens, in] with the rows of segments that scale it multiplied: a copy."""
         scaled = x.clone(memory_format=torch.contiguous_format)

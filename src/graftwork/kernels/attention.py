@@ -16,16 +16,7 @@ import torch
 from torch import Tensor
 
 PAGE_TOKENS = 64
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """A row with several new tokens: a prompt, or a part of one."""
-
-    new: slice  # its tokens in the batch
-    length: int  # its tokens in the cache, the new ones included
-    pages: Tensor  # [pages in use]
-    mask: Tensor | None  # [new tokens, length], true where a token sees; None: causal from the start
+BLOCK_QUERIES = 8  # new tokens of a row that read its keys and values together
 
 
 @dataclass(frozen=True)
@@ -58,28 +49,22 @@ class AttentionRows:
         return np.stack([page.astype(np.int64), self.positions % PAGE_TOKENS])
 
     @cached_property
-    def single(self) -> npt.NDArray[np.int64]:  # [rows with one new token, 2 + max_pages]
-        """The decode kernel's rows: the token's place in the batch, the context's length, the page ids."""
-        row = np.flatnonzero(self.query_len == 1)
-        head = np.stack([self.query_start[row], self.context_len[row]], axis=1)
-        return np.concatenate([head, self.page_table[row]], axis=1, dtype=np.int64)
+    def blocks(self) -> npt.NDArray[np.int64]:  # [blocks, 3 + max_pages]
+        """The rows cut into blocks of queries: a block's first token in the batch, how many tokens it has, the first
+        one's place in its row, the row's page ids. The longest come first, so that no thread ends with them."""
+        count = -(-self.query_len // BLOCK_QUERIES)
+        row = np.repeat(np.arange(len(count)), count)
+        begin = (np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)) * BLOCK_QUERIES
+        place = (self.context_len - self.query_len)[row] + begin
+        queries = np.minimum(self.query_len[row] - begin, BLOCK_QUERIES)
+        head = np.stack([self.query_start[:-1][row] + begin, queries, place], axis=1)
+        order = np.argsort(-(place + queries), kind="stable")
+        return np.concatenate([head, self.page_table[row]], axis=1, dtype=np.int64)[order]
 
     @cached_property
-    def single_tokens(self) -> int:
-        """Tokens in the cache of all rows with one new token."""
-        return int(self.single[:, 1].sum())
-
-    @cached_property
-    def chunks(self) -> list[Chunk]:
-        """The rows with more new tokens than one."""
-        return [self._chunk(int(row)) for row in np.flatnonzero(self.query_len > 1)]
-
-    def _chunk(self, row: int) -> Chunk:
-        new, length = int(self.query_len[row]), int(self.context_len[row])
-        start = int(self.query_start[row])
-        pages = torch.from_numpy(self.page_table[row, : -(-length // PAGE_TOKENS)].astype(np.int64))
-        mask = None if new == length else torch.ones(new, length, dtype=torch.bool).tril(length - new)
-        return Chunk(slice(start, start + new), length, pages, mask)
+    def tokens_read(self) -> int:
+        """Tokens of the cache that the blocks read, one after another."""
+        return int((self.blocks[:, 1] + self.blocks[:, 2]).sum())
 
 
 def write_kv(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionRows) -> None:

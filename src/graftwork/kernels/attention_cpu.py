@@ -1,17 +1,14 @@
-"""Paged attention on CPUs: one kernel call for all one-token rows, torch's SDPA for each longer row."""
+"""Paged attention on CPUs: one kernel call for all rows, whether they decode or compute a prompt."""
 
 from __future__ import annotations
 
-from functools import cache
-from struct import pack, unpack
-from typing import Any
+import math
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows, gather
+from graftwork.kernels.attention import BLOCK_QUERIES, PAGE_TOKENS, AttentionRows
 from graftwork.kernels.jit import (
     BFLOAT16,
     FLOAT32,
@@ -20,15 +17,15 @@ from graftwork.kernels.jit import (
     address,
     array_at,
     float_at,
+    float_bits,
     ints_at,
     jit,
     narrow,
-    power_of_two,
     take_number,
     widen,
 )
 from graftwork.kernels.parallel import ParallelKernel, launch
-from graftwork.kernels.sums import add_rows
+from graftwork.kernels.tiles import add_weighted, largest, weigh
 
 _SCATTER = 4  # a key's elements go to as many cache lines: dearer than its bytes
 
@@ -47,8 +44,8 @@ def write_kv(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, layer: int, row
         *k.stride()[:2],
         v.data_ptr(),
         *v.stride()[:2],
-        *_layer(keys, layer),
-        *_layer(values, layer),
+        *layer_place(keys, layer),
+        *layer_place(values, layer),
         kv_heads,
         head_dim,
     )
@@ -60,12 +57,25 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionR
     q is [tokens, heads, head_dim] and so is the result; query head h reads kv head h // (heads / kv_heads).
     """
     assert q.dtype == keys.dtype == values.dtype, "the kernel reads all of them as one dtype"
+    q = _dense(q)
     out = torch.empty(q.shape, dtype=q.dtype)
-    if len(rows.single):
-        _attend_single(_dense(q), keys, values, layer, rows, scale, out)
-    for chunk in rows.chunks:
-        k, v = gather(keys, values, layer, chunk.pages, chunk.length)
-        out[chunk.new] = _attend_chunk(q[chunk.new], k, v, chunk.mask, scale)
+    kv_heads, head_dim = keys.shape[2], keys.shape[3]
+    launch(
+        _ATTEND.compiled(q.dtype),
+        len(rows.blocks) * kv_heads,  # one job: a block's queries of one kv head
+        2 * rows.tokens_read * kv_heads * head_dim * q.itemsize,
+        address(rows.blocks),
+        rows.blocks.shape[1],
+        q.data_ptr(),
+        *q.stride()[:2],
+        out.data_ptr(),
+        *layer_place(keys, layer),
+        *layer_place(values, layer),
+        kv_heads,
+        q.shape[1] // kv_heads,
+        head_dim,
+        float_bits(scale),
+    )
     return out
 
 
@@ -75,37 +85,7 @@ def warm(dtype: torch.dtype) -> None:
     _ATTEND.compiled(dtype)
 
 
-def _attend_chunk(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """q [new, heads, head_dim] over k and v [kv_heads, length, head_dim]."""
-    out = F.scaled_dot_product_attention(
-        q.transpose(0, 1)[None], k[None], v[None], mask, is_causal=mask is None, scale=scale, enable_gqa=True
-    )
-    return out[0].transpose(0, 1)
-
-
-def _attend_single(
-    q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionRows, scale: float, out: Tensor
-) -> None:
-    kv_heads, head_dim = keys.shape[2], keys.shape[3]
-    launch(
-        _ATTEND.compiled(q.dtype),
-        len(rows.single) * kv_heads,  # one job: a row's queries of one kv head
-        2 * rows.single_tokens * kv_heads * head_dim * q.itemsize,
-        address(rows.single),
-        rows.single.shape[1],
-        q.data_ptr(),
-        *q.stride()[:2],
-        out.data_ptr(),
-        *_layer(keys, layer),
-        *_layer(values, layer),
-        kv_heads,
-        q.shape[1] // kv_heads,
-        head_dim,
-        _bits(scale),
-    )
-
-
-def _layer(pages: Tensor, layer: int) -> tuple[int, int]:
+def layer_place(pages: Tensor, layer: int) -> tuple[int, int]:
     """Where a layer begins in the first page, and how many elements lie from one page to the next."""
     rows, columns = pages.shape[3:]
     assert pages.stride()[2:] == (rows * columns, columns, 1), "a layer of a page is one block"
@@ -115,13 +95,6 @@ def _layer(pages: Tensor, layer: int) -> tuple[int, int]:
 def _dense(x: Tensor) -> Tensor:
     """x [tokens, heads, head_dim] with each head's elements side by side: as it is, or a copy."""
     return x if x.stride(2) == 1 else x.contiguous()
-
-
-@cache
-def _bits(number: float) -> int:
-    """A float as the integer of the same bits: kernels take integers."""
-    bits: int = unpack("q", pack("d", number))[0]
-    return bits
 
 
 @jit
@@ -156,42 +129,54 @@ def _attend(arguments: int, like: Elements) -> None:
     scale = np.float32(float_at(arguments + 15 * 8))
     size = like.itemsize
     block = head_dim * PAGE_TOKENS
-    q = np.empty(group * head_dim, np.float32)
-    out = np.empty(group * head_dim, np.float32)
-    most = np.empty(group, np.float32)
-    total = np.empty(group, np.float32)
-    p = np.empty(PAGE_TOKENS, np.float32)
+    most_lines = BLOCK_QUERIES * group  # a line is one query head of one token
+    q = np.empty(most_lines * head_dim, np.float32)
+    out = np.empty(most_lines * head_dim, np.float32)
+    most = np.empty(most_lines, np.float32)
+    total = np.empty(most_lines, np.float32)
+    p = np.empty(most_lines * PAGE_TOKENS, np.float32)
     while True:
         job = take_number(arguments)
         if job >= jobs:
             break
         row = ints_at(table_at + (job // kv_heads) * table_stride * 8, table_stride)
         head = job % kv_heads
-        token, length = row[0], row[1]
-        for g in range(group):
-            at = q_at + (token * q_stride + (head * group + g) * q_head) * size
+        token, queries, place = row[0], row[1], row[2]
+        lines = queries * group
+        for line in range(lines):
+            at = q_at + ((token + line // group) * q_stride + (head * group + line % group) * q_head) * size
             given = array_at(at, head_dim, like)
+            mine = q[line * head_dim : (line + 1) * head_dim]
             for i in range(head_dim):
-                q[g * head_dim + i] = widen(given[i]) * scale
-        out[:] = 0
-        most[:] = -np.inf
-        total[:] = 0
-        for number in range((length + PAGE_TOKENS - 1) // PAGE_TOKENS):
-            page = row[2 + number]
-            k = array_at(keys_at + (page * keys_stride + head * block) * size, block, like)
-            v = array_at(values_at + (page * values_stride + head * block) * size, block, like)
-            valid = min(length - number * PAGE_TOKENS, PAGE_TOKENS)
-            for g in range(group):
-                mine = out[g * head_dim : (g + 1) * head_dim]
-                p[:] = 0
-                add_rows(q[g * head_dim : (g + 1) * head_dim], k, head_dim, p)
-                most[g], total[g] = _soften(p, valid, most[g], total[g], mine)
-                add_rows(p, v, valid, mine)
-        at = out_at + (token * kv_heads + head) * group * head_dim * size
-        result = array_at(at, group * head_dim, like)
-        for g in range(group):
-            for i in range(g * head_dim, (g + 1) * head_dim):
-                result[i] = narrow(out[i] / total[g], result)
+                mine[i] = widen(given[i]) * scale
+        out[: lines * head_dim] = 0
+        most[:lines] = -np.inf
+        total[:lines] = 0
+        last = (place + queries - 1) // PAGE_TOKENS
+        for number in range(last + 1):
+            page = row[3 + number]
+            keys = keys_at + (page * keys_stride + head * block) * size
+            values = values_at + (page * values_stride + head * block) * size
+            begin = number * PAGE_TOKENS
+            p[: lines * PAGE_TOKENS] = 0
+            add_weighted(q.ctypes.data, head_dim * 4, keys, PAGE_TOKENS * size, head_dim,
+                         p.ctypes.data, PAGE_TOKENS * 4, lines, PAGE_TOKENS, values - keys, like)  # fmt: skip
+            for line in range(lines):
+                valid = min(max(place + line // group + 1 - begin, 0), PAGE_TOKENS)
+                scores = p[line * PAGE_TOKENS : (line + 1) * PAGE_TOKENS]
+                mine = out[line * head_dim : (line + 1) * head_dim]
+                most[line], total[line] = _soften(scores, valid, most[line], total[line], mine)
+            valid = min(place + queries - begin, PAGE_TOKENS)
+            after = keys_at + (row[4 + number] * keys_stride + head * block) * size - values if number < last else 0
+            add_weighted(p.ctypes.data, PAGE_TOKENS * 4, values, head_dim * size, valid,
+                         out.ctypes.data, head_dim * 4, lines, head_dim, after, like)  # fmt: skip
+        for line in range(lines):
+            at = out_at + (((token + line // group) * kv_heads + head) * group + line % group) * head_dim * size
+            result = array_at(at, head_dim, like)
+            mine = out[line * head_dim : (line + 1) * head_dim]
+            share = np.float32(1) / total[line]
+            for i in range(head_dim):
+                result[i] = narrow(mine[i] * share, result)
 
 
 @jit
@@ -200,34 +185,16 @@ def _soften(p: Floats, valid: int, most: float, total: float, out: Floats) -> tu
 
     NOTE: The online softmax of FlashAttention (https://arxiv.org/abs/2205.14135).
     """
-    larger = most
-    for j in range(valid):
-        larger = max(larger, p[j])
-    for j in range(PAGE_TOKENS):
-        p[j] = _exp(p[j] - larger)
-    keep = _exp(most - larger)
-    for i in range(len(out)):
-        out[i] *= keep
-    total *= keep
-    for j in range(valid):
-        total += p[j]
-    return larger, total
-
-
-@jit
-def _exp(x: Any) -> Any:
-    """e ** x for x <= 0 within 2e-7 of itself; a polynomial, so that LLVM vectorises it. NaN stays NaN."""
-    t = x * np.float32(1.4426950408889634)
-    t = np.float32(-126) if t < np.float32(-126) else t
-    whole = np.floor(t + np.float32(0.5))
-    f = t - whole  # 2 ** f by its series about 0, |f| <= 1/2
-    y = np.float32(0.0001535336188319500)
-    y = y * f + np.float32(0.001339887440266574)
-    y = y * f + np.float32(0.009618437357674640)
-    y = y * f + np.float32(0.05550332471162809)
-    y = y * f + np.float32(0.2402264791363012)
-    y = y * f + np.float32(0.6931472028550421)
-    return (y * f + np.float32(1)) * power_of_two(whole)
+    if valid == 0:  # the page lies in this line's future
+        p[:] = 0
+        return most, total
+    larger = max(most, largest(p.ctypes.data, valid))
+    weighed = weigh(p.ctypes.data, valid, larger)
+    keep = np.float32(math.exp(most - larger))
+    if keep != 1:
+        for i in range(len(out)):
+            out[i] *= keep
+    return larger, total * keep + weighed
 
 
 def _write_bfloat16(arguments: int) -> None:

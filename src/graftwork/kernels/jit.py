@@ -8,6 +8,8 @@ would cost microseconds at hundreds of calls a step. `fastmath` leaves out nnan 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from struct import pack, unpack
 from typing import Any, TypeVar, cast
 
 import numba
@@ -39,6 +41,13 @@ def address(table: Ints) -> int:
     """Where a contiguous array's elements lie; the caller keeps it alive."""
     at: int = table.__array_interface__["data"][0]
     return at
+
+
+@cache
+def float_bits(number: float) -> int:
+    """A float as the integer of the same bits: kernels take integers, and `float_at` gives it back."""
+    bits: int = unpack("q", pack("d", number))[0]
+    return bits
 
 
 def jit(function: F) -> F:
@@ -76,19 +85,6 @@ def narrow(_context: Any, value: Any, array: Any) -> Any:
         return builder.trunc(chosen, ir.IntType(16))
 
     return array.dtype(types.float32, array), (round_ if array.dtype == types.uint16 else _same)
-
-
-@intrinsic
-def power_of_two(_context: Any, exponent: Any) -> Any:
-    """2 ** exponent for a whole float32 in [-126, 127], made from its bits; NaN gives any number."""
-
-    def shift(_: Any, builder: Any, __: Any, args: Any) -> Any:
-        signature = ir.FunctionType(_I32, [ir.FloatType()])
-        to_int = builder.module.declare_intrinsic("llvm.fptosi.sat", [_I32, ir.FloatType()], signature)
-        biased = builder.add(builder.call(to_int, [args[0]]), _i32(127))
-        return builder.bitcast(builder.shl(biased, _i32(23)), ir.FloatType())
-
-    return types.float32(types.float32), shift
 
 
 @intrinsic

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,26 @@ class Segment:
     start: int
     stop: int
     slot: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sites that read one input and write side by side into one output; a site alone has all of it."""
+
+    sites: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    @cached_property
+    def columns(self) -> tuple[slice, ...]:
+        """Each site's part of the output."""
+        ends = np.cumsum((0, *self.widths)).tolist()
+        return tuple(slice(begin, end) for begin, end in pairwise(ends))
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """For a kernel: site, first column and width of each, in one row."""
+        each = zip(self.sites, self.columns, self.widths, strict=True)
+        return tuple(number for site, columns, width in each for number in (site, columns.start, width))
 
 
 @dataclass(frozen=True)
@@ -54,9 +76,10 @@ class LowRankPlan:
         self.b_offset = slots.b_offset[used]  # [segments, sites]
         self.active: list[bool] = (self.rank.max(axis=0, initial=0) > 0).tolist()  # [sites]
 
-    def add(self, x: Tensor, y: Tensor, site: int) -> None:
-        """Add every segment's low-rank product to y [tokens, out] in place; x is [tokens, in]."""
-        lowrank_add(x, y, site, self.segments, self.slots)
+    def add(self, x: Tensor, y: Tensor, group: Group) -> None:
+        """Add every segment's low-rank products to y [tokens, out] in place; x is [tokens, in]."""
+        for site, columns in zip(group.sites, group.columns, strict=True):
+            lowrank_add(x, y[:, columns], site, self.segments, self.slots)
 
 
 def lowrank_add(x: Tensor, y: Tensor, site: int, segments: Sequence[Segment], slots: LowRankSlots) -> None:

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graftwork.kernels import affine_cpu, attention, attention_cpu, lowrank_cpu
+from graftwork.kernels import affine_cpu, attention, attention_cpu, decoder, decoder_cpu, lowrank_cpu
 from graftwork.kernels.affine import AffinePlan, AffineSlots
 from graftwork.kernels.attention import AttentionRows
+from graftwork.kernels.decoder import Heads, Rotary
 from graftwork.kernels.linear import PackedLinear
-from graftwork.kernels.lowrank import LowRankPlan, LowRankSlots, Segment
+from graftwork.kernels.lowrank import Group, LowRankPlan, LowRankSlots, Segment
 
 WriteKV = Callable[[Tensor, Tensor, Tensor, Tensor, int, AttentionRows], None]
+AddNorm = Callable[[Tensor, Tensor | None, Tensor, float], Tensor]
+Rotate = Callable[[Tensor, Heads, Rotary, Tensor], None]
+RotateAndWrite = Callable[[Tensor, Heads, Rotary, Tensor, Tensor, Tensor, int, AttentionRows], None]
 Attend = Callable[[Tensor, Tensor, Tensor, int, AttentionRows, float], Tensor]
 
 
@@ -27,15 +31,19 @@ class Kernels:
     prepare_affine: Callable[[Sequence[Segment], AffineSlots], AffinePlan]
     write_kv: WriteKV
     attend: Attend
+    add_norm: AddNorm
+    rotate: Rotate
+    rotate_and_write: RotateAndWrite
+    gated: Callable[[Tensor], Tensor]
     pack_linear: Callable[[Tensor, Tensor | None], PackedLinear]
     warm: Callable[[torch.dtype], None]  # compiles every kernel for a dtype, or reads it from the disk cache
     launches: int = 0  # of adapter kernels, ever: base-only steps leave it alone
 
-    def lowrank_add(self, x: Tensor, y: Tensor, site: int, plan: LowRankPlan) -> None:
-        """Add what the step's adapters have at a site to y [tokens, out] in place; x is [tokens, in]."""
-        if plan.active[site]:
+    def lowrank_add(self, x: Tensor, y: Tensor, group: Group, plan: LowRankPlan) -> None:
+        """Add what the step's adapters have at some sites to y [tokens, out] in place; x is [tokens, in]."""
+        if any(plan.active[site] for site in group.sites):
             self.launches += 1
-            plan.add(x, y, site)
+            plan.add(x, y, group)
 
     def scale_inputs(self, x: Tensor, site: int, plan: AffinePlan) -> Tensor:
         """x [tokens, in] as the step's adapters want it before W: x itself, or a copy with rows scaled."""
@@ -73,6 +81,10 @@ def _reference() -> Kernels:
         prepare_affine=AffinePlan,
         write_kv=attention.write_kv,
         attend=attention.attend,
+        add_norm=decoder.add_norm,
+        rotate=decoder.rotate,
+        rotate_and_write=decoder.rotate_and_write,
+        gated=decoder.gated,
         pack_linear=lambda weight, bias: PackedLinear(weight, bias, pack=False),
         warm=lambda dtype: None,
     )
@@ -83,6 +95,7 @@ def _cpu() -> Kernels:
         affine_cpu.warm(dtype)
         lowrank_cpu.warm(dtype)
         attention_cpu.warm(dtype)
+        decoder_cpu.warm(dtype)
 
     return Kernels(
         name="cpu",
@@ -90,6 +103,10 @@ def _cpu() -> Kernels:
         prepare_affine=affine_cpu.CpuAffinePlan,
         write_kv=attention_cpu.write_kv,
         attend=attention_cpu.attend,
+        add_norm=decoder_cpu.add_norm,
+        rotate=decoder_cpu.rotate,
+        rotate_and_write=decoder_cpu.rotate_and_write,
+        gated=decoder_cpu.gated,
         pack_linear=PackedLinear,
         warm=warm,
     )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from graftwork.adapters.serving_form import Part, Place, Site
-from graftwork.kernels.lowrank import Segment
+from graftwork.kernels.lowrank import Group, Segment
 from graftwork.kernels.select import Kernels
 from graftwork.models.adapter_slots import AdapterSlots
+
+HEAD, EMBED = Site("head"), Site("embed")
 
 log = logging.getLogger(__name__)
 
@@ -58,17 +60,33 @@ class AdapterPlan:
                     self._acting[site] += [_Acting(part, within, first) for part in parts]
         self._places: frozenset[Place] = frozenset(site.place for site in self._acting)
 
-    def before(self, x: Tensor, site: int) -> Tensor:
-        """The input [tokens, in] of a linear layer as W shall see it: x itself, or a copy."""
+    def linear(self, x: Tensor, group: Group, base: Callable[[Tensor], Tensor]) -> Tensor:
+        """y [tokens, all outs] of linear layers that read x [tokens, in] and share one product, `base`.
+
+        Where an adapter scales the input of one layer of several, its rows are multiplied once more for that layer.
+        """
+        alone = len(group.sites) == 1
+        y = base(self._scaled(x, group.sites[0]) if alone else x)
+        if self._affine is not None:
+            for site, columns in zip(group.sites, group.columns, strict=True):
+                mine = y[:, columns]
+                if not alone and self._affine.before[site]:
+                    rows = self._affine.scaled_rows(site)
+                    mine[rows] = base(self._scaled(x, site)[rows])[:, columns]
+                self._kernels.change_outputs(mine, site, self._affine)
+        self._kernels.lowrank_add(x, y, group, self._lowrank)
+        if "linear" in self._places:
+            for site, columns in zip(group.sites, group.columns, strict=True):
+                self.act(Site("linear", site), x, y[:, columns])
+        return y
+
+    def _scaled(self, x: Tensor, site: int) -> Tensor:
+        """x as one layer's W shall see it: x itself, or a copy."""
         return x if self._affine is None else self._kernels.scale_inputs(x, site, self._affine)
 
-    def after(self, x: Tensor, y: Tensor, site: int) -> None:
-        """Change the output y [tokens, out] of a linear layer in place; x [tokens, in] is its input before `before`."""
-        if self._affine is not None:
-            self._kernels.change_outputs(y, site, self._affine)
-        self._kernels.lowrank_add(x, y, site, self._lowrank)
-        if "linear" in self._places:
-            self.act(Site("linear", site), x, y)
+    def acts(self, place: Place) -> bool:
+        """Whether any part acts at a place of this kind, in any layer."""
+        return place in self._places
 
     def widened(self, logits: Tensor) -> Tensor:
         """Room for the tokens that only some rows know: logits [rows, vocab] as they are, or wider and -inf there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,9 @@ from graftwork.errors import Damaged, Refused
 from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
 from graftwork.kernels.select import Kernels
 from graftwork.models.base import PreparedBase, weight_files
+from graftwork.models.decoder import Decoder, fits
 from graftwork.models.forward_batch import ForwardBatch
+from graftwork.models.model import Model
 from graftwork.models.survey import dtype_name, read_config, stored_dtypes
 from graftwork.models.transformers_model import TransformersModel
 
@@ -23,8 +25,12 @@ from graftwork.models.transformers_model import TransformersModel
 _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 
 
-def load_model(base: PreparedBase, kernels: Kernels, dtype: torch.dtype, max_context: int) -> TransformersModel:
+def load_model(
+    base: PreparedBase, kernels: Kernels, dtype: torch.dtype, max_context: int, implementation: Literal["auto", "transformers"] = "auto"
+) -> Model:
     """The base in memory in `dtype`, its plain weights freed as they are packed, layer by layer.
+
+    `implementation` is "transformers", or "auto": our own decoder where it fits, else transformers' classes.
 
     Raises:
         Refused: when weights are missing, or when our run does not agree with transformers' own.
@@ -33,14 +39,15 @@ def load_model(base: PreparedBase, kernels: Kernels, dtype: torch.dtype, max_con
     module = _read(base, dtype)
     probe = [[i % base.outline.vocab_size for i in ids] for ids in ((11, 7, 23, 5, 3, 19), (2, 31, 17, 13))]
     want = _plain_logits(module, probe)
-    model = TransformersModel(module, base.outline, kernels, max_context)
+    own = implementation == "auto" and fits(module, max_context)
+    model: Model = (Decoder if own else TransformersModel)(module, base.outline, kernels, max_context)
     if model.loaded_digest != base.outline.weights_digest and _is_same_set(model, base, dtype):
         raise Damaged(f"The weights in {base.folder} changed since its outline was made. Prepare the base again.")
     _agree(want, _our_logits(model, probe, dtype), dtype, base)
     return model
 
 
-def _is_same_set(model: TransformersModel, base: PreparedBase, dtype: torch.dtype) -> bool:
+def _is_same_set(model: Model, base: PreparedBase, dtype: torch.dtype) -> bool:
     """Whether what was loaded is, name by name and in one dtype, what the outline's digest was taken over.
 
     A file may hold more (a tied head, buffers of older versions) or mix dtypes: then the digests differ by right.
@@ -71,7 +78,7 @@ def _plain_logits(module: PreTrainedModel, probe: list[list[int]]) -> list[Tenso
     return [module(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].float() for ids in probe]
 
 
-def _our_logits(model: TransformersModel, probe: list[list[int]], dtype: torch.dtype) -> Tensor:
+def _our_logits(model: Model, probe: list[list[int]], dtype: torch.dtype) -> Tensor:
     """The same prompts as one ragged batch through the paged path."""
     lengths = [len(ids) for ids in probe]
     starts = np.cumsum([0, *lengths]).astype(np.int32)

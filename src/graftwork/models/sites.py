@@ -10,7 +10,9 @@ from torch import Tensor
 from graftwork.adapters.serving_form import Place, Site
 from graftwork.errors import Refused
 from graftwork.kernels.linear import PackedLinear
+from graftwork.kernels.lowrank import Group
 from graftwork.kernels.select import Kernels
+from graftwork.models.adapter_plan import EMBED, HEAD
 from graftwork.models.forward_batch import ForwardBatch
 
 
@@ -57,20 +59,17 @@ class SiteLinear(torch.nn.Module):
         bias = None if linear.bias is None else linear.bias.data
         self.packed: PackedLinear = kernels.pack_linear(linear.weight.data, bias)
         self.site = site
+        self._group = None if site is None else Group((site,), (linear.out_features,))
         self._holder = holder
 
     def forward(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, self.in_features)
         batch = self._holder.batch
-        if self.site is None:
+        if self._group is None:
             return self.packed(flat).view(*x.shape[:-1], self.out_features)
         if len(flat) != batch.num_tokens:  # then an adapter would act on other rows than its own
             raise Refused("The base runs a linear layer on other rows than the batch's tokens, so it cannot be served.")
-        if batch.plan is None:
-            y = self.packed(flat)
-        else:
-            y = self.packed(batch.plan.before(flat, self.site))
-            batch.plan.after(flat, y, self.site)
+        y = self.packed(flat) if batch.plan is None else batch.plan.linear(flat, self._group, self.packed)
         return y.view(*x.shape[:-1], self.out_features)
 
     def dense(self) -> Tensor:
@@ -116,9 +115,6 @@ class SiteEmbedding(torch.nn.Module):
         y: Tensor = self.inner(ids.clamp(max=self._vocab_size - 1))
         plan.act(EMBED, ids.view(-1), y.view(-1, y.shape[-1]))
         return y
-
-
-HEAD, EMBED = Site("head"), Site("embed")
 
 
 def watch_block(attention: torch.nn.Module, mlp: torch.nn.Module, norms: tuple[torch.nn.Module, torch.nn.Module],

@@ -5,7 +5,6 @@ Interface: https://huggingface.co/docs/transformers/attention_interface
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -13,13 +12,14 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
 
-from graftwork.adapters.outline import Outline, weights_digest
+from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import Site
 from graftwork.errors import Refused
 from graftwork.kernels.select import Kernels
 from graftwork.models.forward_batch import ForwardBatch, ForwardResult
+from graftwork.models.model import Maker, digest_of
 from graftwork.models.sites import BatchHolder, SiteEmbedding, SiteHead, SiteLinear, watch_block
-from graftwork.models.survey import dtype_name, linear_modules, tensor_bytes
+from graftwork.models.survey import linear_modules
 
 ATTENTION_NAME = "graftwork_paged"
 #: What a module may pass its attention without changing the result of plain causal attention.
@@ -49,7 +49,7 @@ class TransformersModel:
         self._max_context = max_context
         self._plain_layers: set[int] = set()  # layers whose attention was found to be plain
         #: Digest of the weights as loaded, in the serving dtype.
-        self.loaded_digest = weights_digest(_live_tensors(module))
+        self.loaded_digest = digest_of(_makers(module))
         self._replace_linears()
         self._watch_blocks()
         self._replace_embedding()
@@ -92,7 +92,7 @@ class TransformersModel:
 
     def weights_digest(self) -> str:
         """The digest of the weights as they are now, read back through their packed form."""
-        return weights_digest(_live_tensors(self._module))
+        return digest_of(_makers(self._module))
 
     def attend(
         self, part: Any, q: Tensor, k: Tensor, v: Tensor, scaling: float | None, options: dict[str, Any]
@@ -167,20 +167,13 @@ class TransformersModel:
             self._holder.hidden = output[0][0][at]  # from [1, tokens, hidden]
 
 
-def _live_tensors(module: PreTrainedModel) -> Iterator[tuple[str, str, tuple[int, ...], memoryview]]:
-    """Every weight as the digest wants it: sorted by name, one dense copy in memory at a time."""
-    for name, make in sorted(_makers(module).items()):
-        tensor = make()
-        yield name, dtype_name(tensor.dtype), tuple(tensor.shape), tensor_bytes(tensor)
-
-
 #: A SiteEmbedding keeps the embedding that it stands for under this name.
 _INNER = ".inner."
 
 
-def _makers(module: PreTrainedModel) -> dict[str, Callable[[], Tensor]]:
+def _makers(module: PreTrainedModel) -> dict[str, Maker]:
     """What gives each weight, by its checkpoint name; a head tied to the embedding counts once, as in the file."""
-    makers: dict[str, Callable[[], Tensor]] = {
+    makers: dict[str, Maker] = {
         name.replace(_INNER, "."): partial(getattr, value, "data") for name, value in module.named_parameters()
     }
     tied = bool(getattr(module.config, "tie_word_embeddings", False))

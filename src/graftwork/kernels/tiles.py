@@ -1,0 +1,322 @@
+"""The inner loops of every CPU kernel, as tiles of vector registers: weighted sums of rows, and dot products.
+
+NOTE: Written in LLVM's vector instructions, sixteen float32 to a vector, which LLVM splits where a processor's are
+shorter. A tile keeps all its sums in registers and reads each row once for several lines (tokens, or query heads):
+the loops that LLVM finds by itself in Python code keep them in memory, and widen bfloat16 again for every line.
+The shape of register tiles is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from graftwork.kernels.jit import FLOAT32, Elements, array_at, intrinsic, jit, widen
+
+LANES = 16
+_CACHE_LINE = 64
+_FLAGS = ("reassoc", "contract", "nsz")
+_F32 = ir.FloatType()
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_INTEGERS = ir.VectorType(_I32, LANES)
+_POINTER = ir.IntType(8).as_pointer()
+_VECTOR = ir.VectorType(_F32, LANES)
+_ONE = 0x3F800000  # the bits of 1.0
+#: 2 ** f, highest term first: ln(2) ** n / n!
+_SERIES = (1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
+           2.402264791363012e-1, 6.931472028550421e-1, 1.0)  # fmt: skip
+
+
+@jit
+def add_weighted(weights_at: int, weights_line: int, rows_at: int, row_bytes: int, count: int,
+                 out_at: int, out_line: int, lines: int, width: int, ahead: int, like: Elements) -> None:  # fmt: skip
+    """out[g] += Σ weights[g, r] rows[r] over r < count, for g < lines: float32 [width] += Σ float32 · elements [width].
+
+    All are addresses; `weights_line` and `out_line` are the bytes from one line to the next, `row_bytes` from one row
+    to the next. While a row is read, what lies `ahead` bytes after it is fetched into the cache, for the next call.
+    """
+    size = like.itemsize
+    whole = width - width % LANES
+    g = 0
+    while g < lines:
+        left = lines - g
+        w, o = weights_at + g * weights_line, out_at + g * out_line
+        c = 0
+        while c < whole:
+            if whole - c >= 4 * LANES:
+                if left >= 4:
+                    _sum_4x4(w, weights_line, rows_at + c * size, row_bytes, count, o + c * 4, out_line, ahead, like)
+                elif left == 3:
+                    _sum_3x4(w, weights_line, rows_at + c * size, row_bytes, count, o + c * 4, out_line, ahead, like)
+                elif left == 2:
+                    _sum_2x4(w, weights_line, rows_at + c * size, row_bytes, count, o + c * 4, out_line, ahead, like)
+                else:
+                    _sum_1x4(w, weights_line, rows_at + c * size, row_bytes, count, o + c * 4, out_line, ahead, like)
+                c += 4 * LANES
+            else:
+                for one in range(min(left, 4)):
+                    at, to = w + one * weights_line, o + one * out_line + c * 4
+                    _sum_1x1(at, weights_line, rows_at + c * size, row_bytes, count, to, out_line, ahead, like)
+                c += LANES
+        if whole < width:
+            for one in range(min(left, 4)):
+                weights = array_at(w + one * weights_line, count, FLOAT32)
+                out = array_at(o + one * out_line, width, FLOAT32)
+                for r in range(count):
+                    row = array_at(rows_at + r * row_bytes, width, like)
+                    for i in range(whole, width):
+                        out[i] += weights[r] * widen(row[i])
+        g += 4
+
+
+@jit
+def dots(x_at: int, x_line: int, rows_at: int, row_bytes: int, count: int, out_at: int, out_line: int,
+         lines: int, width: int, ahead: int, like: Elements) -> None:  # fmt: skip
+    """out[g, r] = x[g] · rows[r] for g < lines and r < count; x float32 [width], rows of elements [width].
+
+    All are addresses, with the bytes from one line, or row, to the next.
+    """
+    whole = width - width % LANES
+    g = 0
+    while g < lines:
+        many = lines - g >= 4
+        x, o = x_at + g * x_line, out_at + g * out_line
+        r = 0
+        while r < count:
+            at, to = rows_at + r * row_bytes, o + r * 4
+            if many:
+                if count - r >= 4:
+                    _dot_4x4(x, x_line, at, row_bytes, whole, to, out_line, ahead, like)
+                    r += 4
+                else:
+                    _dot_4x1(x, x_line, at, row_bytes, whole, to, out_line, ahead, like)
+                    r += 1
+            elif count - r >= 8:
+                _dot_1x8(x, x_line, at, row_bytes, whole, to, out_line, ahead, like)
+                r += 8
+            else:
+                _dot_1x1(x, x_line, at, row_bytes, whole, to, out_line, ahead, like)
+                r += 1
+        step = 4 if many else 1
+        if whole < width:
+            for one in range(step):
+                given = array_at(x + one * x_line, width, FLOAT32)
+                out = array_at(o + one * out_line, count, FLOAT32)
+                for r in range(count):
+                    row = array_at(rows_at + r * row_bytes, width, like)
+                    for i in range(whole, width):
+                        out[r] += given[i] * widen(row[i])
+        g += step
+
+
+@intrinsic
+def largest(_context: Any, at: Any, count: Any) -> Any:
+    """The largest of the first `count` of 64 float32 at an address, without regard to NaN; -inf when count is 0."""
+
+    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        at, count = args
+        most = lowest = _constant(float("-inf"))
+        for place, valid in _masked(builder, at, count):
+            most = _larger(builder, builder.select(valid, _load(builder, place, _VECTOR, 4), lowest), most)
+        for half in (8, 4, 2, 1):
+            turned = ir.Constant(_INTEGERS, [(lane + half) % LANES for lane in range(LANES)])
+            most = _larger(builder, builder.shuffle_vector(most, most, turned), most)
+        return builder.extract_element(most, ir.Constant(_I32, 0))
+
+    return types.float32(types.int64, types.int64), generate
+
+
+@intrinsic
+def weigh(_context: Any, at: Any, count: Any, largest: Any) -> Any:
+    """Turn the first `count` of 64 scores at an address into e ** (score - largest), the others into 0; their sum.
+
+    Right within 2e-7 of itself, for scores up to `largest`; NaN stays NaN.
+    """
+
+    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        at, count, largest = args
+        most, nothing, total = _splat(builder, largest), _constant(0.0), None
+        for place, valid in _masked(builder, at, count):
+            power = _power(builder, builder.fsub(_load(builder, place, _VECTOR, 4), most))
+            power = builder.select(valid, power, nothing)
+            builder.store(power, builder.inttoptr(place, _VECTOR.as_pointer()), align=4)
+            total = power if total is None else builder.fadd(total, power)
+        return _total(builder, total)
+
+    return types.float32(types.int64, types.int64, types.float32), generate
+
+
+def _masked(builder: Any, at: Any, count: Any) -> Any:
+    """The addresses of four vectors in a row, each with which of its lanes are among the first `count`."""
+    limit = _splat(builder, builder.trunc(count, _I32), _INTEGERS)
+    for v in range(4):
+        number = ir.Constant(_INTEGERS, list(range(v * LANES, (v + 1) * LANES)))
+        yield _at(builder, at, None, 0, 4 * LANES * v), builder.icmp_signed("<", number, limit)
+
+
+@intrinsic
+def exp_negative(_context: Any, x: Any) -> Any:
+    """e ** x for a float32 x <= 0, as in `weigh`; LLVM vectorises loops over it."""
+    return types.float32(types.float32), lambda _, builder, __, args: _power(builder, args[0])
+
+
+def _power(builder: Any, x: Any) -> Any:
+    """e ** x for x <= 0, a float32 or a vector of them."""
+    t = builder.fmul(x, _constant(1.4426950408889634, x.type))
+    lowest = _constant(-126.0, x.type)
+    t = builder.select(builder.fcmp_ordered("<", t, lowest), lowest, t)
+    whole = _rounded(builder, t)
+    f = builder.fsub(t, whole)  # 2 ** f by its series about 0, |f| <= 1/2
+    y = _constant(_SERIES[0], x.type)
+    for term in _SERIES[1:]:
+        y = builder.fadd(builder.fmul(y, f, flags=_FLAGS), _constant(term, x.type), flags=_FLAGS)
+    known = builder.select(builder.fcmp_ordered("ord", whole, whole), whole, _constant(0.0, x.type))
+    integers = _INTEGERS if x.type is _VECTOR else _I32
+    exponent = builder.shl(builder.fptosi(known, integers), _constant(23, integers))  # NaN is no integer
+    return builder.fmul(y, builder.bitcast(builder.add(exponent, _constant(_ONE, integers)), x.type))
+
+
+def _rounded(builder: Any, x: Any) -> Any:
+    kind, suffix = ir.FunctionType(x.type, [x.type]), f"v{LANES}f32" if x.type is _VECTOR else "f32"
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.rint.{suffix}"), [x])
+
+
+def _total(builder: Any, vector: Any) -> Any:
+    kind = ir.FunctionType(_F32, [_F32, _VECTOR])
+    add = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{LANES}f32")
+    return builder.call(add, [ir.Constant(_F32, 0.0), vector], fastmath=_FLAGS)
+
+
+def _larger(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+def _summing(lines: int, vectors: int) -> Callable[..., Any]:
+    """out[g, :16 vectors] += Σ weights[g, r] rows[r, :16 vectors]: one tile of `add_weighted`."""
+
+    def tile(_context: Any, weights: Any, weights_line: Any, rows: Any, row_bytes: Any, count: Any, out: Any,
+             out_line: Any, ahead: Any, like: Any) -> Any:  # fmt: skip
+        def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+            weights, weights_line, rows, row_bytes, count, out, out_line, ahead, _like = args
+            sums = [[_slot(builder) for _ in range(vectors)] for _ in range(lines)]
+            for g in range(lines):
+                for v in range(vectors):
+                    builder.store(_load(builder, _at(builder, out, out_line, g, 4 * LANES * v), _VECTOR, 4), sums[g][v])
+            with cgutils.for_range(builder, count) as loop:
+                row = builder.add(rows, builder.mul(loop.index, row_bytes))
+                for line in range(0, vectors * LANES * _size(like), _CACHE_LINE):
+                    _prefetch(builder, builder.add(row, builder.add(ahead, _i64(line))))
+                read = [
+                    _elements(builder, _at(builder, row, None, 0, v * LANES * _size(like)), like)
+                    for v in range(vectors)
+                ]
+                for g in range(lines):
+                    place = builder.add(_at(builder, weights, weights_line, g, 0), builder.shl(loop.index, _i64(2)))
+                    weight = _splat(builder, _load(builder, place, _F32, 4))
+                    for v in range(vectors):
+                        _accumulate(builder, sums[g][v], weight, read[v])
+            for g in range(lines):
+                for v in range(vectors):
+                    place = _at(builder, out, out_line, g, 4 * LANES * v)
+                    builder.store(builder.load(sums[g][v]), builder.inttoptr(place, _VECTOR.as_pointer()), align=4)
+
+        return types.void(*[types.int64] * 8, like), generate
+
+    return intrinsic(tile)
+
+
+def _dotting(lines: int, rows_: int) -> Callable[..., Any]:
+    """out[g, r] = x[g, :count] · rows[r, :count], count a multiple of 16: one tile of `dots`."""
+
+    def tile(_context: Any, x: Any, x_line: Any, rows: Any, row_bytes: Any, count: Any, out: Any, out_line: Any,
+             ahead: Any, like: Any) -> Any:  # fmt: skip
+        def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+            x, x_line, rows, row_bytes, count, out, out_line, ahead, _like = args
+            sums = [[_slot(builder) for _ in range(rows_)] for _ in range(lines)]
+            for line in sums:
+                for slot in line:
+                    builder.store(_constant(0.0), slot)
+            with cgutils.for_range(builder, builder.lshr(count, _i64(4))) as loop:
+                first = builder.shl(loop.index, _i64(4))
+                given = [
+                    _load(builder, builder.add(_at(builder, x, x_line, g, 0), builder.shl(first, _i64(2))), _VECTOR, 4)
+                    for g in range(lines)
+                ]
+                for r in range(rows_):
+                    place = builder.add(_at(builder, rows, row_bytes, r, 0), builder.mul(first, _i64(_size(like))))
+                    _prefetch(builder, builder.add(place, ahead))
+                    row = _elements(builder, place, like)
+                    for g in range(lines):
+                        _accumulate(builder, sums[g][r], given[g], row)
+            for g in range(lines):
+                for r in range(rows_):
+                    place = _at(builder, out, out_line, g, 4 * r)
+                    builder.store(
+                        _total(builder, builder.load(sums[g][r])), builder.inttoptr(place, _F32.as_pointer()), align=4
+                    )
+
+        return types.void(*[types.int64] * 8, like), generate
+
+    return intrinsic(tile)
+
+
+def _i64(value: int) -> Any:
+    return ir.Constant(_I64, value)
+
+
+def _constant(value: float, kind: Any = _VECTOR) -> Any:
+    return ir.Constant(kind, [value] * LANES if isinstance(kind, ir.VectorType) else value)
+
+
+def _size(like: Any) -> int:
+    return 2 if like.dtype == types.uint16 else 4
+
+
+def _slot(builder: Any) -> Any:
+    """Room for one vector that LLVM keeps in a register."""
+    return cgutils.alloca_once(builder, _VECTOR)
+
+
+def _at(builder: Any, base: Any, stride: Any, number: int, beyond: int) -> Any:
+    place = base if not number else builder.add(base, builder.mul(stride, _i64(number)))
+    return builder.add(place, _i64(beyond)) if beyond else place
+
+
+def _load(builder: Any, place: Any, kind: Any, align: int) -> Any:
+    return builder.load(builder.inttoptr(place, kind.as_pointer()), align=align)
+
+
+def _elements(builder: Any, place: Any, like: Any) -> Any:
+    """Sixteen elements as float32."""
+    if like.dtype != types.uint16:
+        return _load(builder, place, _VECTOR, 4)
+    narrow = _load(builder, place, ir.VectorType(ir.IntType(16), LANES), 2)
+    wide = builder.zext(narrow, _INTEGERS)
+    return builder.bitcast(builder.shl(wide, ir.Constant(_INTEGERS, [16] * LANES)), _VECTOR)
+
+
+def _splat(builder: Any, value: Any, kind: Any = _VECTOR) -> Any:
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(one, one, ir.Constant(_INTEGERS, [0] * LANES))
+
+
+def _prefetch(builder: Any, place: Any) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [_POINTER, _I32, _I32, _I32])
+    fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    read, keep, data = (ir.Constant(_I32, value) for value in (0, 3, 1))
+    builder.call(fetch, [builder.inttoptr(place, _POINTER), read, keep, data])
+
+
+def _accumulate(builder: Any, slot: Any, a: Any, b: Any) -> None:
+    product = builder.fmul(a, b, flags=_FLAGS)
+    builder.store(builder.fadd(builder.load(slot), product, flags=_FLAGS), slot)
+
+
+_sum_4x4, _sum_3x4, _sum_2x4, _sum_1x4, _sum_1x1 = (
+    _summing(lines, vectors) for lines, vectors in ((4, 4), (3, 4), (2, 4), (1, 4), (1, 1))
+)
+_dot_4x4, _dot_4x1, _dot_1x8, _dot_1x1 = (_dotting(lines, rows) for lines, rows in ((4, 4), (4, 1), (1, 8), (1, 1)))
