@@ -51,7 +51,7 @@ class Settings(BaseSettings):
     )
     model_impl: Literal["auto", "transformers"] = Field(
         default="auto",
-        description="Code that runs the base: auto takes our own decoder for the Llama family, transformers never does.",
+        description="Code that runs the base: our own decoder where it fits (Llama family), or always transformers'.",
     )
     threads: int = Field(
         default=0,

@@ -279,20 +279,20 @@ async def test_pinned_adapters_stay_and_their_failure_is_told(tiny: Tiny) -> Non
 
 
 async def test_a_row_that_is_not_finite_fails_alone(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    from graftwork.models.decoder import Decoder
     from graftwork.models.forward_batch import ForwardBatch, ForwardResult
-    from graftwork.models.transformers_model import TransformersModel
 
-    plain = TransformersModel.forward
+    plain = Decoder.forward
     poisoned = 77
 
-    def forward(self: TransformersModel, batch: ForwardBatch) -> ForwardResult:
+    def forward(self: Decoder, batch: ForwardBatch) -> ForwardResult:
         logits = plain(self, batch).logits.clone()
         logits[batch.token_ids[batch.logits_at] == poisoned] = float("nan")
         return ForwardResult(logits, None)
 
     async with running(tiny) as engine:
         want = await ask(engine, request((1, 2, 3)))
-        monkeypatch.setattr(TransformersModel, "forward", forward)
+        monkeypatch.setattr(Decoder, "forward", forward)
         bad = asyncio.create_task(ask(engine, request((1, poisoned))))
         good = await ask(engine, request((1, 2, 3)))
         with pytest.raises(GenerationFailed, match="not finite"):

@@ -159,17 +159,17 @@ async def test_the_base_and_an_adapter_without_a_head_do_not_classify(tiny: Tiny
 
 
 async def test_values_that_are_not_finite_fail_their_row_only(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graftwork.models.transformers_model import TransformersModel
+    from graftwork.models.decoder import Decoder
 
-    plain = TransformersModel.forward
+    plain = Decoder.forward
 
-    def poisoned(self: TransformersModel, batch: object) -> object:
+    def poisoned(self: Decoder, batch: object) -> object:
         made = plain(self, batch)  # type: ignore[arg-type]
         if made.hidden is not None:
             made.hidden[0] = float("nan")
         return made
 
-    monkeypatch.setattr(TransformersModel, "forward", torch.inference_mode()(poisoned))
+    monkeypatch.setattr(Decoder, "forward", torch.inference_mode()(poisoned))
     async with running(tiny) as engine:
         answers = await asyncio.gather(
             engine.pool(reading(prompt_of(1, 9))), ask(engine, request(prompt_of(2, 9))), return_exceptions=True

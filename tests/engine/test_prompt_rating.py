@@ -25,8 +25,8 @@ from graftwork.engine.sequence import Sequence as Row
 from graftwork.engine.text import Text
 from graftwork.errors import GenerationFailed, InvalidRequest
 from graftwork.models.adapter_plan import AdapterRow
+from graftwork.models.decoder import Decoder
 from graftwork.models.forward_batch import ForwardBatch, ForwardResult
-from graftwork.models.transformers_model import TransformersModel
 from support.engines import Answer, ask, ask_all, prompt_of, request, running
 from support.fixtures import Tiny
 from support.oracle import Oracle
@@ -117,14 +117,14 @@ def _ranked(answer: Answer) -> list[TokenLogprob]:
 
 async def test_no_step_keeps_more_logits_than_are_allowed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[int] = []
-    plain = TransformersModel.forward
+    plain = Decoder.forward
 
-    def forward(self: TransformersModel, batch: ForwardBatch) -> ForwardResult:
+    def forward(self: Decoder, batch: ForwardBatch) -> ForwardResult:
         rows.append(len(batch.logits_at))
         return plain(self, batch)
 
     async with running(tiny, max_num_batched_tokens=2048, kv_cache_bytes=1 << 24) as engine:
-        monkeypatch.setattr(TransformersModel, "forward", forward)
+        monkeypatch.setattr(Decoder, "forward", forward)
         await ask_all(engine, [request(prompt_of(i, 500), ADAPTERS[i % 4], **PROMPT_ONLY) for i in range(4)])
     assert sum(rows) == 4 * 499, "every position once"
     assert max(rows) == MAX_RATED
@@ -132,14 +132,14 @@ async def test_no_step_keeps_more_logits_than_are_allowed(tiny: Tiny, monkeypatc
 
 async def test_nothing_is_rated_where_nobody_asks(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[int] = []
-    plain = TransformersModel.forward
+    plain = Decoder.forward
 
-    def forward(self: TransformersModel, batch: ForwardBatch) -> ForwardResult:
+    def forward(self: Decoder, batch: ForwardBatch) -> ForwardResult:
         wanted.append(len(batch.logits_at))
         return plain(self, batch)
 
     async with running(tiny, max_num_batched_tokens=64) as engine:
-        monkeypatch.setattr(TransformersModel, "forward", forward)
+        monkeypatch.setattr(Decoder, "forward", forward)
         answer = await ask(engine, request(prompt_of(1, 100), echo=True, logprobs=None, max_tokens=2))
     assert wanted == [0, 1, 1]
     assert answer.logprobs == [] and answer.prompt_logprobs is None
@@ -168,15 +168,15 @@ async def test_an_answer_goes_on_after_the_echo_of_its_prompt(tiny: Tiny) -> Non
 
 
 async def test_a_prompt_that_is_not_finite_fails_alone(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, poisoned = TransformersModel.forward, 77
+    plain, poisoned = Decoder.forward, 77
 
-    def forward(self: TransformersModel, batch: ForwardBatch) -> ForwardResult:
+    def forward(self: Decoder, batch: ForwardBatch) -> ForwardResult:
         logits = plain(self, batch).logits.clone()
         logits[batch.token_ids[batch.logits_at] == poisoned] = float("nan")
         return ForwardResult(logits, None)
 
     async with running(tiny) as engine:
-        monkeypatch.setattr(TransformersModel, "forward", forward)
+        monkeypatch.setattr(Decoder, "forward", forward)
         asked = [request((1, poisoned, 3), "a1", **PROMPT_ONLY), request((1, 2, 3), **PROMPT_ONLY)]
         bad, good = await asyncio.gather(*(ask(engine, one) for one in asked), return_exceptions=True)
         assert isinstance(bad, GenerationFailed) and "not finite" in str(bad)

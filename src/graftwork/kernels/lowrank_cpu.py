@@ -12,6 +12,7 @@ from graftwork.kernels.jit import (
     BFLOAT16,
     FLOAT32,
     Elements,
+    Floats,
     address,
     array_at,
     ints_at,
@@ -25,33 +26,35 @@ from graftwork.kernels.parallel import ParallelKernel, launch
 from graftwork.kernels.tiles import add_weighted, dots
 
 BLOCK = 8  # tokens of a segment that read its matrices together
-RUN = 8
+RUN = 8  # jobs that a thread takes at once, where there are many
 
 
 class CpuLowRankPlan(LowRankPlan):
-    """Segments cut into jobs of up to BLOCK tokens."""
+    """Tokens that use one adapter, wherever they are in the batch, cut into jobs of up to BLOCK of them."""
 
     def __init__(self, segments: Sequence[Segment], slots: LowRankSlots) -> None:
         super().__init__(segments, slots)
-        start = np.fromiter((s.start for s in self.segments), np.int64, len(self.segments))
-        length = np.fromiter((s.stop for s in self.segments), np.int64, len(self.segments)) - start
-        jobs = -(-length // BLOCK)
-        owner = np.repeat(np.arange(len(start)), jobs)
-        token = (np.arange(len(owner)) - np.repeat(np.cumsum(jobs) - jobs, jobs)) * BLOCK
-        # For each job: first token, tokens; then rank, A and B at every site.
+        token = np.concatenate([np.arange(s.start, s.stop) for s in self.segments] or [np.zeros(0, np.int64)])
+        slot = np.repeat([s.slot for s in self.segments], [s.stop - s.start for s in self.segments]).astype(np.int64)
+        order = np.argsort(slot, kind="stable")
+        token, slot = token[order], slot[order]
+        within = np.arange(len(slot)) - np.searchsorted(slot, slot)  # place among the tokens of the same adapter
+        job = np.cumsum(within % BLOCK == 0) - 1
+        owner = slot[within % BLOCK == 0]
+        # For each job: how many tokens, and which; then rank, A and B at every site.
         self._jobs = len(owner)
-        self._table = np.empty((2 + 3 * self.rank.shape[1], len(owner)), np.int64)
-        self._table[0] = start[owner] + token
-        self._table[1] = np.minimum(length[owner] - token, BLOCK)
-        self._table[2::3] = self.rank[owner].T
-        self._table[3::3] = self.a_offset[owner].T
-        self._table[4::3] = self.b_offset[owner].T
+        self._table = np.zeros((1 + BLOCK + 3 * self.rank.shape[1], len(owner)), np.int64)
+        self._table[0] = np.bincount(job, minlength=len(owner))
+        self._table[1 + within % BLOCK, job] = token
+        self._table[1 + BLOCK :: 3] = slots.rank[owner].T
+        self._table[2 + BLOCK :: 3] = slots.a_offset[owner].T
+        self._table[3 + BLOCK :: 3] = slots.b_offset[owner].T
         self._table_at = address(self._table)
         self._pool_at = slots.pool.data_ptr()
         self._dtype = slots.pool.dtype
         self._kernel = _KERNEL.compiled(self._dtype)
         # Elements of A and B that a site reads, for each element of its input and output.
-        self._rank_sum: list[int] = self._table[2::3].sum(axis=1).tolist()
+        self._rank_sum: list[int] = self._table[1 + BLOCK :: 3].sum(axis=1).tolist()
 
     def add(self, x: Tensor, y: Tensor, group: Group) -> None:
         assert x.dtype == y.dtype == self._dtype, "the kernel reads x, y and the pool as one dtype"
@@ -89,11 +92,10 @@ def _work(arguments: int, like: Elements) -> None:
     places = ints_at(arguments + 10 * 8, 3 * sites)
     size = like.itemsize
     line = blocks * 8  # bytes of a line of the table
-    first, tokens = ints_at(table_at, blocks), ints_at(table_at + line, blocks)
     width_out, rank = 1, 1
     for n in range(sites):
         width_out = max(width_out, places[3 * n + 2])
-        rank = max(rank, ints_at(table_at + (2 + 3 * places[3 * n]) * line, blocks).max())
+        rank = max(rank, ints_at(_matrices(table_at, line, places[3 * n], 0), blocks).max())
     x = np.empty(BLOCK * width_in, np.float32)
     y = np.empty(BLOCK * width_out, np.float32)
     h = np.empty(BLOCK * rank, np.float32)
@@ -102,45 +104,50 @@ def _work(arguments: int, like: Elements) -> None:
         begin = take_number(arguments) * run
         if begin >= jobs:
             break
-        for job in range(begin, min(begin + run, jobs)):
+        end = min(begin + run, jobs)
+        for job in range(begin, end):
             block = job // sites
             place = places[3 * (job % sites) : 3 * (job % sites) + 3]
             column, width = place[1], place[2]
-            here = table_at + (2 + 3 * place[0]) * line + block * 8
+            here = _matrices(table_at, line, place[0], block)
             r, a, b = ints_at(here, 1)[0], ints_at(here + line, 1)[0], ints_at(here + 2 * line, 1)[0]
             if r == 0:
                 continue
-            ahead = b
-            if job + 1 < min(begin + run, jobs):
+            after = b  # what this thread reads next
+            if job + 1 < end:
                 site = places[3 * ((job + 1) % sites)]
-                ahead = ints_at(table_at + (3 + 3 * site) * line + (job + 1) // sites * 8, 1)[0]
-            at_x, at_y = x_at + first[block] * x_stride * size, y_at + (first[block] * y_stride + column) * size
-            lines = tokens[block]
-            _read(at_x, x_stride * size, lines, width_in, x, like)
-            _read(at_y, y_stride * size, lines, width, y, like)
+                after = ints_at(_matrices(table_at, line, site, (job + 1) // sites) + line, 1)[0]
+            tokens = ints_at(table_at + block * 8, 1)[0]
+            for t in range(tokens):
+                token = ints_at(table_at + (1 + t) * line + block * 8, 1)[0]
+                _read(array_at(x_at + token * x_stride * size, width_in, like), x[t * width_in : (t + 1) * width_in])
+                _read(array_at(y_at + (token * y_stride + column) * size, width, like), y[t * width : (t + 1) * width])
             dots(x.ctypes.data, width_in * 4, pool_at + a * size, width_in * size, r,
-                 h.ctypes.data, r * 4, lines, width_in, (b - a) * size, like)  # fmt: skip
+                 h.ctypes.data, r * 4, tokens, width_in, (b - a) * size, like)  # fmt: skip
             add_weighted(h.ctypes.data, r * 4, pool_at + b * size, width * size, r,
-                         y.ctypes.data, width * 4, lines, width, (ahead - b) * size, like)  # fmt: skip
-            _write(y, at_y, y_stride * size, lines, width, like)
+                         y.ctypes.data, width * 4, tokens, width, (after - b) * size, like)  # fmt: skip
+            for t in range(tokens):
+                token = ints_at(table_at + (1 + t) * line + block * 8, 1)[0]
+                _write(y[t * width : (t + 1) * width], array_at(y_at + (token * y_stride + column) * size, width, like))
 
 
 @jit
-def _read(at: int, stride: int, tokens: int, width: int, out: Elements, like: Elements) -> None:
-    for t in range(tokens):
-        row = array_at(at + t * stride, width, like)
-        wide = out[t * width : (t + 1) * width]
-        for k in range(width):
-            wide[k] = widen(row[k])
+def _matrices(table_at: int, line: int, site: int, block: int) -> int:
+    """Where the table holds a site's rank for a block; A and B are one and two lines further."""
+    at: int = table_at + (1 + BLOCK + 3 * site) * line + block * 8
+    return at
 
 
 @jit
-def _write(y: Elements, at: int, stride: int, tokens: int, width: int, like: Elements) -> None:
-    for t in range(tokens):
-        row = array_at(at + t * stride, width, like)
-        wide = y[t * width : (t + 1) * width]
-        for k in range(width):
-            row[k] = narrow(wide[k], row)
+def _read(row: Elements, wide: Floats) -> None:
+    for k in range(len(wide)):
+        wide[k] = widen(row[k])
+
+
+@jit
+def _write(wide: Floats, row: Elements) -> None:
+    for k in range(len(wide)):
+        row[k] = narrow(wide[k], row)
 
 
 def _bfloat16(arguments: int) -> None:

@@ -26,7 +26,11 @@ _TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 
 
 def load_model(
-    base: PreparedBase, kernels: Kernels, dtype: torch.dtype, max_context: int, implementation: Literal["auto", "transformers"] = "auto"
+    base: PreparedBase,
+    kernels: Kernels,
+    dtype: torch.dtype,
+    max_context: int,
+    implementation: Literal["auto", "transformers"] = "auto",
 ) -> Model:
     """The base in memory in `dtype`, its plain weights freed as they are packed, layer by layer.
 
