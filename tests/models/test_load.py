@@ -35,6 +35,19 @@ def test_tied_heads_and_biases_are_part_of_the_digest(tmp_path: Path, tied: bool
     assert model.weights_digest() == base.outline.weights_digest
 
 
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_tied_weight_is_in_memory_once(tmp_path: Path, device: str, dtype: torch.dtype) -> None:
+    folder = make_base(tmp_path / "base", tie_word_embeddings=True, num_hidden_layers=2)
+    base = prepare_base(Settings(home=tmp_path / "home", base=str(folder)))
+    model = load_model(base, kernels_for(device), dtype, 512)
+    head = model._module.get_output_embeddings().packed
+    copies = {p.data_ptr() for p in model._module.parameters() if p.shape == (head.out_features, head.in_features)}
+    assert copies == (set() if head.packed else {head.dense().data_ptr()})
+    assert base.outline.embed is not None
+    assert torch.equal(model.weight(base.outline.embed.path), head.dense())
+
+
 def test_a_sharded_checkpoint_loads(tmp_path: Path) -> None:
     folder = make_base(tmp_path / "base", shard_size="100KB")
     base = prepare_base(Settings(home=tmp_path / "home", base=str(folder)))
