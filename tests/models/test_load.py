@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -33,6 +35,24 @@ def test_tied_heads_and_biases_are_part_of_the_digest(tmp_path: Path, tied: bool
     base = prepare_base(Settings(home=tmp_path / "home", base=str(folder)))
     model = load_model(base, kernels_for("cpu"), torch.float32, 512)
     assert model.weights_digest() == base.outline.weights_digest
+
+
+@pytest.mark.parametrize("implementation", ["auto", "transformers"])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_tied_weight_is_in_memory_once(
+    tmp_path: Path, device: str, dtype: torch.dtype, implementation: Literal["auto", "transformers"]
+) -> None:
+    shape = (256, 48)  # of no other base
+    folder = make_base(tmp_path / "base", tie_word_embeddings=True, num_hidden_layers=2, hidden_size=shape[1])
+    base = prepare_base(Settings(home=tmp_path / "home", base=str(folder)))
+    model = load_model(base, kernels_for(device), dtype, 512, implementation)
+    gc.collect()
+    alive = [one for one in gc.get_objects() if issubclass(type(one), torch.Tensor) and one.shape == shape]
+    packed = [one for one in alive if one.is_mkldnn]
+    assert len(packed) + len({one.data_ptr() for one in alive if not one.is_mkldnn}) == 1
+    assert base.outline.embed is not None
+    assert torch.equal(model.weight(base.outline.embed.path), model.weight("lm_head"))
 
 
 def test_a_sharded_checkpoint_loads(tmp_path: Path) -> None:

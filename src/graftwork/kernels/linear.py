@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from graftwork.kernels.packed_rows import PackedRows
+
 OPERATORS = ("_reorder_linear_weight", "_linear_pointwise")
 
 
@@ -46,6 +48,10 @@ class PackedLinear:
     def dense(self) -> Tensor:
         """W [out, in], bit for bit as it was given: for hashes, not for the request path."""
         return self._weight.to_dense() if self.packed else self._weight
+
+    def rows(self) -> PackedRows | None:
+        """Rows of W read out of its packed form, for an embedding tied to this head; None where that cannot be."""
+        return PackedRows.of(self._weight) if self.packed else None
 
     @property
     def nbytes(self) -> int:

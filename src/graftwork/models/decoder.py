@@ -6,6 +6,7 @@ logits are those of the transformers model whose weights it takes over.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -45,7 +46,7 @@ class FusedLinear:
 
     def __init__(self, module: torch.nn.Module, paths: list[str], sites: dict[str, int], kernels: Kernels) -> None:
         linears: list[Any] = [module.get_submodule(path) for path in paths]
-        weight = linears[0].weight.data if len(linears) == 1 else torch.cat([one.weight.data for one in linears])
+        weight = torch.cat([one.weight.data for one in linears])  # a copy: what was read may be a view of a mapped file
         biases = [one.bias for one in linears]
         bias = None
         if any(one is not None for one in biases):
@@ -109,10 +110,14 @@ class Decoder:
         table = _rotary_table(inner.rotary_emb, max_context)
         self._layers = [self._layer(module, number, table) for number in range(outline.num_layers)]
         self._norm = self._kept(module, "model.norm").float()
-        self._embedding = self._kept(module, "model.embed_tokens")
-        self._head = kernels.pack_linear(module.lm_head.weight.data, None)
-        if not config.tie_word_embeddings:
+        embedding = self._kept(module, "model.embed_tokens")
+        tied = bool(config.tie_word_embeddings)
+        self._head = kernels.pack_linear(embedding if tied else module.lm_head.weight.data.clone(), None)
+        self._lookup: Callable[[Tensor], Tensor] = embedding.__getitem__  # token ids [tokens] to [tokens, hidden]
+        if not tied:
             self._makers["lm_head.weight"] = self._head.dense
+        elif (rows := self._head.rows()) is not None:  # so W is in memory once
+            self._lookup, self._makers["model.embed_tokens.weight"] = rows.gather, self._head.dense
 
     def _layer(self, module: PreTrainedModel, number: int, table: Tensor) -> _Layer:
         path = f"model.layers.{number}"
@@ -170,9 +175,9 @@ class Decoder:
     def _embed(self, batch: ForwardBatch) -> Tensor:
         """The residual stream [tokens, hidden] as it enters the first layer."""
         if batch.plan is None:
-            return self._embedding[batch.token_ids]
+            return self._lookup(batch.token_ids)
         known = batch.token_ids.clamp(max=self.outline.vocab_size - 1)  # adapters fill in their own tokens
-        stream = self._embedding[known]
+        stream = self._lookup(known)
         batch.plan.act(EMBED, batch.token_ids, stream)
         return stream
 

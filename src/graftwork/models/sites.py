@@ -11,6 +11,7 @@ from graftwork.adapters.serving_form import Place, Site
 from graftwork.errors import Refused
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.lowrank import Group
+from graftwork.kernels.packed_rows import PackedRows
 from graftwork.kernels.select import Kernels
 from graftwork.models.adapter_plan import EMBED, HEAD
 from graftwork.models.forward_batch import ForwardBatch
@@ -91,6 +92,22 @@ class SiteHead(SiteLinear):
             y = plan.widened(y)
             plan.act(HEAD, flat, y)
         return y.view(*x.shape[:-1], y.shape[1])
+
+
+class TiedEmbedding(torch.nn.Module):
+    """Looks tokens up in the packed head that the embedding is tied to, so that W is in memory once."""
+
+    def __init__(self, head: SiteLinear, rows: PackedRows) -> None:
+        super().__init__()
+        self._dense, self._rows = head.dense, rows
+
+    @property
+    def weight(self) -> Tensor:
+        """W [vocab, hidden], bit for bit: a copy, not for the request path."""
+        return self._dense()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self._rows.gather(ids.reshape(-1)).view(*ids.shape, -1)
 
 
 class SiteEmbedding(torch.nn.Module):

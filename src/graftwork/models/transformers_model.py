@@ -18,7 +18,7 @@ from graftwork.errors import Refused
 from graftwork.kernels.select import Kernels
 from graftwork.models.forward_batch import ForwardBatch, ForwardResult
 from graftwork.models.model import Maker, digest_of
-from graftwork.models.sites import BatchHolder, SiteEmbedding, SiteHead, SiteLinear, watch_block
+from graftwork.models.sites import BatchHolder, SiteEmbedding, SiteHead, SiteLinear, TiedEmbedding, watch_block
 from graftwork.models.survey import linear_modules
 
 ATTENTION_NAME = "graftwork_paged"
@@ -53,6 +53,7 @@ class TransformersModel:
         self._replace_linears()
         self._watch_blocks()
         self._replace_embedding()
+        self._let_go_of_files()
         module.base_model.register_forward_hook(self._keep_hidden)
         for part in module.modules():
             if hasattr(part, "layer_idx"):
@@ -143,14 +144,22 @@ class TransformersModel:
         for path, linear in list(linear_modules(self._module)):
             self._replace(path, SiteLinear(linear, sites.get(path), self._kernels, self._holder))
         self._replace(names[id(head)], SiteHead(head, self._kernels, self._holder))
-        for parameter in self._module.parameters():
-            parameter.data = parameter.data.clone()  # what is left may be a view of a mapped file: let go of it
 
     def _replace_embedding(self) -> None:
         if self.outline.embed is not None:
-            embedding = self._module.get_submodule(self.outline.embed.path)
-            made = SiteEmbedding(embedding, self.outline.vocab_size, self._holder)
+            embedding, head = self._module.get_submodule(self.outline.embed.path), self._module.get_output_embeddings()
+            plain = type(embedding) is torch.nn.Embedding  # others multiply what they look up
+            rows = head.packed.rows() if self.outline.tied and plain else None
+            inner = embedding if rows is None else TiedEmbedding(head, rows)
+            made = SiteEmbedding(inner, self.outline.vocab_size, self._holder)
             self._replace(self.outline.embed.path, made)
+
+    def _let_go_of_files(self) -> None:
+        """What is left of the plain weights may be views of mapped files: copy it, all but what the head keeps too."""
+        head = self._module.get_output_embeddings().packed
+        for parameter in self._module.parameters():
+            shared = not head.packed and parameter.data_ptr() == head.dense().data_ptr()
+            parameter.data = head.dense() if shared else parameter.data.clone()
 
     def _watch_blocks(self) -> None:
         of = self._module.get_submodule
@@ -178,6 +187,8 @@ def _makers(module: PreTrainedModel) -> dict[str, Maker]:
     }
     tied = bool(getattr(module.config, "tie_word_embeddings", False))
     for path, part in module.named_modules():
+        if isinstance(part, TiedEmbedding):
+            makers[f"{path}.weight".replace(_INNER, ".")] = partial(getattr, part, "weight")
         if isinstance(part, SiteLinear) and not (tied and part is module.get_output_embeddings()):
             makers[f"{path}.weight"] = part.dense
             if part.packed.bias is not None:
