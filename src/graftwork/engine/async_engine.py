@@ -23,6 +23,7 @@ from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Po
 from graftwork.engine.runner import Runner
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
+from graftwork.engine.step_record import Observer
 from graftwork.engine.stream import Item, Stream
 from graftwork.engine.template_process import TemplateLimits
 from graftwork.engine.templates import Templates
@@ -226,6 +227,10 @@ class AsyncEngine:
             adapter_kernel_launches=self._kernels.launches,
             max_distinct_adapters_in_step=counters.max_distinct_adapters_in_step,
         )
+
+    def observe(self, observer: Observer | None) -> None:
+        """Tell `observer` of every step from now on, in place of whoever was told before; None ends it."""
+        self._loop.observer = observer
 
     def check(self) -> None:
         """Assert the invariants of everything that is owned; only while no step runs."""

@@ -1,0 +1,85 @@
+"""EngineInProcess: the embedded engine with random adapters in its registry, driven by the load of `load.py`."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from graftwork import Engine
+from graftwork.access.tenants import LOCAL
+from graftwork.adapters.outline import Outline
+from graftwork.engine.async_engine import EngineStats
+from graftwork.engine.request import GenerationRequest
+from graftwork.engine.sampling_params import SamplingParams
+from graftwork.engine.step_record import StepRecord
+from graftwork.settings import Settings
+from graftwork.traffic.handle import handle_of
+from load import Answered, Ask, Load, Measured, drive
+from random_adapters import ALL_SEVEN, mixed_ranks, write_adapter
+
+
+@contextmanager
+def engine_in_process(base: str, home: Path | None = None, **settings: Any) -> Iterator[EngineInProcess]:
+    """An engine with a registry of its own, gone at the end, or with that of another engine's `home`."""
+    with TemporaryDirectory(prefix="graftwork-bench-") as folder:
+        cache = {"cache_dir": Settings().cache} | settings
+        with EngineInProcess(base, home=home or folder, **cache) as engine:
+            yield engine
+
+
+class EngineInProcess(Engine):
+    """The embedded engine, asked for many streamed answers at a time."""
+
+    @property
+    def outline(self) -> Outline:
+        return self._engine.outline
+
+    def stats(self) -> EngineStats:
+        return self._engine.stats()
+
+    def push_random(
+        self, count: int, *, rank_of: Callable[[int], int] = mixed_ranks, projections: tuple[str, ...] = ALL_SEVEN
+    ) -> list[str]:
+        """Register `bench-0` … with adapters of random numbers; their names."""
+        names = [f"bench-{index}" for index in range(count)]
+        with TemporaryDirectory(prefix="graftwork-bench-") as folder:
+            for index, name in enumerate(names):
+                made = write_adapter(
+                    Path(folder), self.outline, rank=rank_of(index), seed=index, projections=projections
+                )
+                self.push(made, name)
+        return names
+
+    def warm(self, names: Sequence[str], load: Load) -> None:
+        """Load each adapter, and run every kind of step once, so that a round measures serving."""
+        for name in [self.base, *names]:
+            self.generate([1, 2, 3], adapter=None if name == self.base else name, temperature=0, max_tokens=1)
+        self.drive(Load(load.concurrency, load.concurrency, load.prompt_tokens, 8, load.vocab), names or [self.base], 0)
+
+    def drive(self, load: Load, names: Sequence[str], seed: int, popularity: Sequence[float] | None = None) -> Measured:
+        """One round of the closed loop, without HTTP."""
+        return self._runner.run(drive(self._door, load, names, seed, popularity))
+
+    @contextmanager
+    def observed(self) -> Iterator[list[StepRecord]]:
+        """Every step that begins inside the block."""
+        records: list[StepRecord] = []
+        self._engine.observe(records.append)
+        try:
+            yield records
+        finally:
+            self._engine.observe(None)
+
+    async def _door(self, ask: Ask) -> Answered:
+        handle = handle_of(self._decide(None if ask.model == self.base else ask.model), LOCAL)
+        params = SamplingParams(temperature=0, max_tokens=ask.output_tokens, ignore_eos=True)
+        times, tokens = [], 0
+        async for delta in self._engine.generate(GenerationRequest(secrets.token_hex(8), ask.prompt, params, handle)):
+            times.append(time.perf_counter())
+            tokens += len(delta.token_ids)
+        return Answered(times, tokens)
