@@ -10,13 +10,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+
 from graftwork import Engine
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.engine.async_engine import EngineStats
+from graftwork.engine.create import serving_dtype
 from graftwork.engine.request import GenerationRequest
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.step_record import StepRecord
+from graftwork.models.prepare import prepare_base
 from graftwork.settings import Settings
 from graftwork.traffic.handle import handle_of
 from load import Answered, Ask, Load, Measured, drive
@@ -38,6 +42,11 @@ class EngineInProcess(Engine):
     @property
     def outline(self) -> Outline:
         return self._engine.outline
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the base and the adapters while they are served."""
+        return serving_dtype(self.settings, prepare_base(self.settings))
 
     def stats(self) -> EngineStats:
         return self._engine.stats()
@@ -61,9 +70,12 @@ class EngineInProcess(Engine):
             self.generate([1, 2, 3], adapter=None if name == self.base else name, temperature=0, max_tokens=1)
         self.drive(Load(load.concurrency, load.concurrency, load.prompt_tokens, 8, load.vocab), names or [self.base], 0)
 
-    def drive(self, load: Load, names: Sequence[str], seed: int, popularity: Sequence[float] | None = None) -> Measured:
+    def drive(
+        self, load: Load, names: Sequence[str], seed: int, popularity: Sequence[float] | None = None,
+        *, in_turn: bool = False,
+    ) -> Measured:  # fmt: skip
         """One round of the closed loop, without HTTP."""
-        return self._runner.run(drive(self._door, load, names, seed, popularity))
+        return self._runner.run(drive(self._door, load, names, seed, popularity, in_turn=in_turn))
 
     @contextmanager
     def observed(self) -> Iterator[list[StepRecord]]:

@@ -88,21 +88,27 @@ class Measured:
 
 
 async def drive(
-    door: Door, load: Load, names: Sequence[str], seed: int, popularity: Sequence[float] | None = None
-) -> Measured:
-    """One round: names are drawn uniformly, or in proportion to `popularity`, and every prompt is another."""
-    measured, shared = Measured(), asks(load, names, seed, popularity)
+    door: Door, load: Load, names: Sequence[str], seed: int, popularity: Sequence[float] | None = None,
+    *, in_turn: bool = False,
+) -> Measured:  # fmt: skip
+    """One round of `asks`."""
+    measured, shared = Measured(), asks(load, names, seed, popularity, in_turn=in_turn)
     began = time.perf_counter()
     await asyncio.gather(*(_client(door, shared, measured) for _ in range(load.concurrency)))
     measured.wall_s = time.perf_counter() - began
     return measured
 
 
-def asks(load: Load, names: Sequence[str], seed: int, popularity: Sequence[float] | None = None) -> Iterator[Ask]:
-    """The requests of a round; the same seed gives the same ones, name by place in `names`."""
+def asks(
+    load: Load, names: Sequence[str], seed: int, popularity: Sequence[float] | None = None, *, in_turn: bool = False
+) -> Iterator[Ask]:
+    """The requests of a round, every prompt another; the same seed gives the same ones.
+
+    Names are drawn uniformly, or in proportion to `popularity`, or come `in_turn`, one after the other.
+    """
     draw = random.Random(seed)
-    for _ in range(load.requests):
-        (name,) = draw.choices(names, popularity)
+    for index in range(load.requests):
+        name = names[index % len(names)] if in_turn else draw.choices(names, popularity)[0]
         prompt = tuple(draw.randrange(min(100, load.vocab // 2), load.vocab) for _ in range(load.prompt_tokens))
         yield Ask(name, prompt, load.output_tokens)
 
