@@ -60,6 +60,7 @@ class EngineStats:
     kv_pages_total: int
     adapters_resident: int
     adapters_pinned: int
+    adapter_loads: int
     adapter_bytes: int
     steps: int
     generated_tokens: int
@@ -218,6 +219,7 @@ class AsyncEngine:
             kv_pages_total=self._kv.pool.num_pages,
             adapters_resident=len(resident),
             adapters_pinned=sum(pins > 0 for pins in resident.values()),
+            adapter_loads=self._loader.num_loads,
             adapter_bytes=self._cache.used_bytes,
             steps=counters.steps,
             generated_tokens=counters.generated_tokens,
