@@ -54,8 +54,8 @@ class Floor:
         return self.matmuls_s + self.keys_values_s
 
     @property
-    def b_s(self) -> float:
-        return self.adapters_s
+    def total_s(self) -> float:
+        return self.a_s + self.adapters_s
 
 
 class FloorOfModel:
@@ -68,12 +68,12 @@ class FloorOfModel:
             for in_features, out_features in matmul_shapes(outline)
         ]
 
-    def measure(self, rows: int, context: int) -> Floor:
-        """The floor of a step with so many rows, each with `context` tokens in the cache."""
+    def measure(self, rows: int, context: int, adapters: int) -> Floor:
+        """The floor of a step of so many rows, each with `context` tokens in the cache, over so many adapters."""
         outline, itemsize = self._outline, self._dtype.itemsize
         per_token = outline.num_layers * 2 * outline.num_kv_heads * outline.head_dim * itemsize
-        adapters = sum(own_bytes(outline, mixed_ranks(row), ALL_SEVEN, itemsize) for row in range(rows))
-        return Floor(self._matmuls_s(rows), read_s(rows * context * per_token), read_s(adapters))
+        distinct = sum(own_bytes(outline, mixed_ranks(index), ALL_SEVEN, itemsize) for index in range(adapters))
+        return Floor(self._matmuls_s(rows), read_s(rows * context * per_token), read_s(distinct))
 
     @torch.inference_mode()
     def _matmuls_s(self, rows: int) -> float:
@@ -153,18 +153,18 @@ def measure(
     load = load_of(options, rows, engine.outline.vocab_size, requests=rows)
     floors, base, mixed = [], [], []
     for turn in range(options.rounds):
-        floors.append(floor.measure(rows, options.prompt_tokens + options.output_tokens // 2))
+        floors.append(floor.measure(rows, options.prompt_tokens + options.output_tokens // 2, rows))
         base.append(_step_s(engine, load, [engine.base], turn))
         mixed.append(_step_s(engine, load, names, turn))
     return {
         "base_step_ms": _ms(base),
         "mixed_step_ms": _ms(mixed),
         "floor_a_ms": _ms([one.a_s for one in floors]),
-        "floor_b_ms": _ms([one.b_s for one in floors]),
+        "floor_b_ms": _ms([one.adapters_s for one in floors]),
         "matmuls_ms": _ms([one.matmuls_s for one in floors]),
         "keys_values_ms": _ms([one.keys_values_s for one in floors]),
         "base_step_over_floor": _median_ratio(base, [one.a_s for one in floors]),
-        "mixed_step_over_floor": _median_ratio(mixed, [one.a_s + one.b_s for one in floors]),
+        "mixed_step_over_floor": _median_ratio(mixed, [one.total_s for one in floors]),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,12 +28,23 @@ from random_adapters import ALL_SEVEN, mixed_ranks, write_adapter
 
 
 @contextmanager
-def engine_in_process(base: str, home: Path | None = None, **settings: Any) -> Iterator[EngineInProcess]:
-    """An engine with a registry of its own, gone at the end, or with that of another engine's `home`."""
+def bench_home(base: str) -> Iterator[Path]:
+    """A home that is gone at the end with all that was registered; a base that was fetched stays where bases are."""
     with TemporaryDirectory(prefix="graftwork-bench-") as folder:
-        cache = {"cache_dir": Settings().cache} | settings
-        with EngineInProcess(base, home=home or folder, **cache) as engine:
-            yield engine
+        home, bases = Path(folder), Settings().bases
+        (home / "cache").mkdir()
+        if not Path(base).is_dir():
+            bases.mkdir(parents=True, exist_ok=True)
+            (home / "cache" / "bases").symlink_to(bases, target_is_directory=True)
+        yield home
+
+
+@contextmanager
+def engine_in_process(base: str, home: Path | None = None, **settings: Any) -> Iterator[EngineInProcess]:
+    """An engine with a registry of its own, or with that of the engines in `home`."""
+    with ExitStack() as stack:
+        home = home or stack.enter_context(bench_home(base))
+        yield stack.enter_context(EngineInProcess(base, home=home, cache_dir=home / "cache", **settings))
 
 
 class EngineInProcess(Engine):

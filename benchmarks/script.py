@@ -18,16 +18,17 @@ from load import Load
 from shapes import SHAPES, write_shape
 
 
-def parser(about: str | None, *, rounds: int, output_tokens: int = 64) -> argparse.ArgumentParser:
-    """A parser with the options that every benchmark takes; fewer rounds and tokens make a run short."""
+def parser(about: str | None, *, rounds: int = 0) -> argparse.ArgumentParser:
+    """A parser with the options that every benchmark takes, and those of a load where there are `rounds` of it."""
     made = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     base = made.add_mutually_exclusive_group()
     base.add_argument("--base", default="smollm2-135m", help="what is served")
     base.add_argument("--shape", choices=sorted(SHAPES), help="serve random weights of a known model's shape instead")
-    made.add_argument("--rounds", type=int, default=rounds, help="rounds of each kind, run in turn")
-    made.add_argument("--prompt-tokens", type=int, default=128)
-    made.add_argument("--output-tokens", type=int, default=output_tokens)
     made.add_argument("--json", action="store_true", help="print one JSON object")
+    if rounds:
+        made.add_argument("--rounds", type=int, default=rounds, help="rounds of each kind, run in turn")
+        made.add_argument("--prompt-tokens", type=int, default=128, help="of every request")
+        made.add_argument("--output-tokens", type=int, default=64, help="of every answer")
     return made
 
 
@@ -48,13 +49,8 @@ def load_of(options: argparse.Namespace, concurrency: int, vocab: int, requests:
 
 def report(options: argparse.Namespace, figures: dict[str, Any]) -> None:
     """Print the figures with what they were measured on: one JSON object, or a table."""
-    made = {
-        "base": options.shape or options.base,
-        "prompt_tokens": options.prompt_tokens,
-        "output_tokens": options.output_tokens,
-        **figures,
-        "machine": machine(),
-    }
+    load = {name: value for name, value in vars(options).items() if name in ("prompt_tokens", "output_tokens")}
+    made = {"base": options.shape or options.base, **load, **figures, "machine": machine()}
     print(json.dumps(made) if options.json else "\n".join(_table(made)))
 
 
