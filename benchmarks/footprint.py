@@ -2,14 +2,16 @@
 
 Adapters have rank 8 on q, k, v and o; their own bytes are those of their tensors in the serving dtype. After 1, 10,
 100 and 1,000 of them are resident, what they take is counted (the engine's `adapter_bytes`) and measured: the growth
-of this process' anonymous memory (`/proc/self/smaps_rollup`: shared pages by their share), kernel tables and all.
+of a process' anonymous memory (`/proc/self/smaps_rollup`: shared pages by their share) since the engine started, with
+its tables, its registry, and whatever Python has not given back.
 
-overhead_over_own_bytes        the worst of the counts, over the adapters' own bytes, minus 1; `adapters` has each
+overhead_over_own_bytes          the worst of the counts, over the adapters' own bytes, minus 1; `adapters` has each
 hundred_adapters_over_two_bases  all anonymous memory the engine has with 100 adapters, over two plain bases
-base_over_its_bytes            growth of a fresh process' anonymous memory by loading the base, over the bytes of its
-                               weights; `base_counted_over_its_bytes` counts packed layers and plain parameters instead
-tied_head_bytes                of the head, where it is one tensor with the embedding and stored once: a second copy in
-                               memory is in both lines above; 0 where they are two tensors
+engine_bytes                     growth by starting the engine, without adapters
+base_over_its_bytes              growth by loading the base alone, over the bytes of its weights
+base_counted_over_its_bytes      packed layers and plain parameters counted, over those bytes
+tied_head_bytes                  of the head, where it is one tensor with the embedding and stored once: a second copy
+                                 in memory is in both lines above; 0 where they are two tensors
 
     python benchmarks/footprint.py --json
     python benchmarks/footprint.py --counts 1 10 --rank 16
@@ -19,11 +21,12 @@ from __future__ import annotations
 
 import argparse
 import gc
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -38,14 +41,28 @@ from in_process import EngineInProcess, bench_home, engine_in_process
 from random_adapters import ATTENTION, own_bytes
 from script import base_of, parser, report
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _SMAPS = Path("/proc/self/smaps_rollup")
 
 
 def main() -> None:
     options = parse()
     with base_of(options) as base:
-        figures = measure(base, options)
-    report(options, figures)
+        loaded, figures = in_fresh_process(load_alone, base), in_fresh_process(measure, base, options)
+    weights = figures["base_bytes"]
+    over = {
+        "base_over_its_bytes": _over(loaded.measured, weights),
+        "base_counted_over_its_bytes": _over(loaded.counted, weights),
+    }
+    report(options, figures | over)
+
+
+def in_fresh_process(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What `work` gives in a process that has freed nothing yet which it could use again."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(work, *args, **kwargs).result()
 
 
 def parse() -> argparse.Namespace:
@@ -57,27 +74,21 @@ def parse() -> argparse.Namespace:
 
 
 def measure(base: str, options: argparse.Namespace) -> dict[str, Any]:
-    loaded = base_alone(base)
     before = anonymous_bytes()
     with engine_in_process(base, adapter_cache_bytes=options.cache_bytes, kv_cache_bytes=1 << 26) as engine:
         engine.generate([1, 2, 3], max_tokens=1)
         started = anonymous_bytes()
-        names = engine.push_random(max(options.counts), rank_of=lambda _: options.rank, projections=ATTENTION)
-        itemsize = engine.dtype.itemsize
-        one = own_bytes(engine.outline, options.rank, ATTENTION, itemsize)
+        outline, itemsize = engine.outline, engine.dtype.itemsize
+        one = own_bytes(outline, options.rank, ATTENTION, itemsize)
+        adapters = {str(count): fill(engine, count, options.rank, one, started) for count in sorted(options.counts)}
         weights = memory_need(engine.settings, prepare_base(engine.settings), engine.dtype).base
-        outline = engine.outline
-        tied = outline.vocab_size * outline.hidden_size * itemsize if outline.tied else 0
-        adapters = {str(count): grown(engine, names[:count], one) for count in sorted(options.counts)}
-    held = {count: started - before + int(found["measured_bytes"]) for count, found in adapters.items()}
+    hundred = started - before + int(adapters["100"]["measured_bytes"]) if "100" in adapters else None
     return {
         "overhead_over_own_bytes": max(found["overhead"] for found in adapters.values()),
-        "hundred_adapters_over_two_bases": _over(held.get("100"), 2 * weights),
-        "base_over_its_bytes": _over(loaded.measured, weights),
-        "base_counted_over_its_bytes": _over(loaded.counted, weights),
+        "hundred_adapters_over_two_bases": _over(hundred, 2 * weights),
         "engine_bytes": started - before,
         "base_bytes": weights,
-        "tied_head_bytes": tied,
+        "tied_head_bytes": outline.vocab_size * outline.hidden_size * itemsize if outline.tied else 0,
         "own_bytes_of_one": one,
         "adapters": adapters,
     }
@@ -91,13 +102,8 @@ class Loaded:
     counted: int
 
 
-def base_alone(base: str) -> Loaded:
-    """Load the base in a process of its own, with nothing else of an engine."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(_load, base).result()
-
-
-def _load(base: str) -> Loaded:
+def load_alone(base: str) -> Loaded:
+    """Load the base, and nothing else of an engine."""
     with bench_home(base) as home:
         settings = Settings(base=base, home=home, cache_dir=home / "cache")
         prepared = prepare_base(settings)
@@ -117,18 +123,17 @@ def _load(base: str) -> Loaded:
     return Loaded(measured, sum(held.values()))
 
 
-def grown(engine: EngineInProcess, names: list[str], one: int) -> dict[str, float]:
-    """Load the adapters that are not yet resident; what all of them take."""
-    before = anonymous_bytes()
-    for name in names[engine.stats().adapters_resident :]:
+def fill(engine: EngineInProcess, count: int, rank: int, one: int, started: int) -> dict[str, float]:
+    """Register and load adapters until `count` are resident; what all of them take since `started`."""
+    there = engine.stats().adapters_resident
+    for name in engine.push_random(count - there, first=there, rank_of=lambda _: rank, projections=ATTENTION):
         engine.generate([1, 2, 3], adapter=name, max_tokens=1)
     stats = engine.stats()
-    assert stats.adapters_resident == len(names), "the adapter memory holds them all"
-    own = one * len(names)
+    assert stats.adapters_resident == count, "the adapter memory holds them all"
     return {
         "counted_bytes": stats.adapter_bytes,
-        "overhead": round(stats.adapter_bytes / own - 1, 4),
-        "measured_bytes": anonymous_bytes() - before,
+        "overhead": round(stats.adapter_bytes / (one * count) - 1, 4),
+        "measured_bytes": anonymous_bytes() - started,
     }
 
 

@@ -63,16 +63,17 @@ class EngineInProcess(Engine):
         return self._engine.stats()
 
     def push_random(
-        self, count: int, *, rank_of: Callable[[int], int] = mixed_ranks, projections: tuple[str, ...] = ALL_SEVEN
-    ) -> list[str]:
-        """Register `bench-0` … with adapters of random numbers; their names."""
-        names = [f"bench-{index}" for index in range(count)]
+        self, count: int, *, first: int = 0, rank_of: Callable[[int], int] = mixed_ranks,
+        projections: tuple[str, ...] = ALL_SEVEN,
+    ) -> list[str]:  # fmt: skip
+        """Register adapters of random numbers, `bench-<first>` and so on; their names."""
+        names = []
         with TemporaryDirectory(prefix="graftwork-bench-") as folder:
-            for index, name in enumerate(names):
-                made = write_adapter(
-                    Path(folder), self.outline, rank=rank_of(index), seed=index, projections=projections
-                )
-                self.push(made, name)
+            for index in range(first, first + count):
+                rank = rank_of(index)
+                made = write_adapter(Path(folder), self.outline, rank=rank, seed=index, projections=projections)
+                names.append(f"bench-{index}")
+                self.push(made, names[-1])
         return names
 
     def warm(self, names: Sequence[str], load: Load) -> None:
