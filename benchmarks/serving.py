@@ -1,8 +1,13 @@
 """How fast does one server answer C clients at once over N adapters? Closed loop over HTTP, streamed.
 
 Starts its own server, makes its own adapters (rank 8 and 16 by turns, on every linear layer), and asks for 64 tokens
-after different prompts of 128 tokens. Rounds with adapters and rounds on the plain base are run in turn, so that their
-ratio holds on a noisy machine.
+after different prompts of 128 tokens. Every round runs three loads in turn, so that a ratio compares neighbours in
+time: over the adapters and over the plain base, both through HTTP, and over the adapters on an engine in this process.
+
+ratio_adapters_to_base   output tokens per second with adapters over those of the plain base
+http_over_engine         the server's output tokens per second over those of the engine without HTTP; 1.0: HTTP is free
+step_over_floor          the engine's decode step in those rounds over what the machine must take (`floor.py`: a + b)
+inter_token_over_floor   the same of the median time between two tokens as an HTTP client sees it
 
     python benchmarks/serving.py --concurrency 32 --adapters 32 --json
 """
@@ -11,92 +16,48 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import random
 import statistics
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
-
+from floor import FloorOfModel, decode_step_s
 from graftwork.cli.demo_server import running_server
 from graftwork.client import Client
-from graftwork.models.prepare import prepare_base
-from graftwork.settings import Settings
-from graftwork.testing import write_lora
-
-
-@dataclass(frozen=True)
-class Load:
-    """One closed-loop load: `concurrency` clients, each asking again as soon as it is answered."""
-
-    concurrency: int
-    requests: int
-    prompt_tokens: int
-    output_tokens: int
-    vocab: int
-
-
-@dataclass
-class Measured:
-    """Times of one round, in seconds."""
-
-    wall_s: float = 0.0
-    tokens: int = 0
-    errors: int = 0
-    ttft_s: list[float] = field(default_factory=list)
-    gaps_s: list[float] = field(default_factory=list)
-
-    @property
-    def tokens_per_s(self) -> float:
-        return self.tokens / self.wall_s
+from in_process import EngineInProcess, bench_home, engine_in_process
+from load import Load, Measured, OverHttp, drive, ratio, summary
+from random_adapters import mixed_ranks, write_adapter
+from script import base_of, load_of, parser, report
 
 
 def main() -> None:
     options = parse()
-    settings = Settings(base=options.base)
-    outline = prepare_base(settings).outline
-    load = Load(options.concurrency, options.requests or 3 * options.concurrency, options.prompt_tokens,
-                options.output_tokens, outline.vocab_size)  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder, running_server(Path(folder), settings.cache, options.base) as server:
-        names = []
+    with (
+        base_of(options) as base,
+        engine_in_process(base) as engine,
+        bench_home(base) as home,
+        running_server(home, home / "cache", base) as server,
+    ):
         with Client(server.url) as client:
             wait_until_ready(client)
-            for index in range(options.adapters):
-                made = write_lora(Path(folder) / f"a{index}", outline, rank=8 + 8 * (index % 2), seed=index)
-                client.push(made, f"bench-{index}")
-                names.append(f"bench-{index}")
-        asyncio.run(warm(server.url, names))
-        with_adapters, base_only = [], []
-        for turn in range(options.rounds):
-            if names:
-                with_adapters.append(asyncio.run(drive(server.url, load, names, seed=turn)))
-            if options.base_rounds or not names:
-                base_only.append(asyncio.run(drive(server.url, load, [outline.base], seed=100 + turn)))
-        with Client(server.url) as client:
-            engine = client.engine()
-    report(options, with_adapters, base_only, engine)
+            names = push(client, engine, options.adapters, home / "made")
+            rounds = Rounds(OverHttp(server.url), engine, names, options)
+            rounds.warm()
+            for turn in range(options.rounds):
+                rounds.run(turn)
+            distinct = client.engine()["max_distinct_adapters_in_step"]
+        figures = rounds.figures()
+    report(options, figures | {"max_distinct_adapters_in_step": distinct})
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--concurrency", type=int, default=32, help="clients at a time")
-    parser.add_argument("--adapters", type=int, default=32, help="adapters to draw from; 0: the base only")
-    parser.add_argument("--requests", type=int, default=0, help="requests of a round; three per client when not given")
-    parser.add_argument("--rounds", type=int, default=2, help="rounds of each kind, run in turn")
-    parser.add_argument(
-        "--base-rounds", action=argparse.BooleanOptionalAction, default=True, help="also the plain base"
-    )
-    parser.add_argument("--prompt-tokens", type=int, default=128)
-    parser.add_argument("--output-tokens", type=int, default=64)
-    parser.add_argument("--base", default="smollm2-135m")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args()
+    made = parser(__doc__, rounds=3)
+    made.add_argument("--concurrency", type=int, default=32, help="clients at a time")
+    made.add_argument("--adapters", type=int, default=32, help="adapters to draw from; 0: the base only")
+    made.add_argument("--requests", type=int, default=0, help="requests of a round; three per client when not given")
+    made.add_argument("--base-rounds", action=argparse.BooleanOptionalAction, default=True, help="also the plain base")
+    return made.parse_args()
 
 
 def wait_until_ready(client: Client) -> None:
@@ -104,87 +65,72 @@ def wait_until_ready(client: Client) -> None:
         time.sleep(0.1)
 
 
-async def warm(url: str, names: Sequence[str]) -> None:
-    """Load every adapter once, so that a round measures serving and not loading."""
-    async with httpx.AsyncClient(base_url=url, timeout=300) as http:
-        for name in names:
-            body = {"model": name, "prompt": [1, 2, 3], "max_tokens": 1}
-            (await http.post("/v1/completions", json=body)).raise_for_status()
+def push(client: Client, engine: EngineInProcess, count: int, folder: Path) -> list[str]:
+    """The same adapters, by the same names, for the server and the engine."""
+    names = engine.push_random(count)
+    for index, name in enumerate(names):
+        client.push(write_adapter(folder, engine.outline, rank=mixed_ranks(index), seed=index), name)
+    return names
 
 
-async def drive(url: str, load: Load, names: Sequence[str], seed: int) -> Measured:
-    """Run one round: adapters are drawn uniformly, every prompt is another."""
-    measured, draw = Measured(), random.Random(seed)
-    bodies = (
-        {
-            "model": draw.choice(names),
-            "prompt": [draw.randrange(100, load.vocab) for _ in range(load.prompt_tokens)],
-            "max_tokens": load.output_tokens,
-            "temperature": 0,
-            "ignore_eos": True,
-            "stream": True,
+def distinct(adapters: int, rows: int) -> int:
+    """How many different adapters so many rows have, on average, when each draws one uniformly."""
+    return round(adapters * (1 - (1 - 1 / adapters) ** rows)) if adapters else 0
+
+
+class Rounds:
+    """The loads that are run in turn, and what was measured so far."""
+
+    def __init__(
+        self, door: OverHttp, engine: EngineInProcess, names: Sequence[str], options: argparse.Namespace
+    ) -> None:
+        self._door, self._engine, self._options = door, engine, options
+        self._base, self._names = [engine.base], names or [engine.base]
+        self._load = load_of(options, options.concurrency, engine.outline.vocab_size, options.requests)
+        self._floor = FloorOfModel(engine.outline, engine.dtype)
+        self._served: list[Measured] = []
+        self._base_served: list[Measured] = []
+        self._in_process: list[Measured] = []
+        self._steps_over_floor: list[float] = []
+        self._gaps_over_floor: list[float] = []
+
+    def warm(self) -> None:
+        """Load every adapter on both sides, so that a round measures serving and not loading."""
+        for name in self._names:
+            self._serve(Load(1, 1, 3, 1, self._load.vocab), [name], 0)
+        self._engine.warm(self._names, self._load)
+
+    def run(self, turn: int) -> None:
+        """One round of each load, and the floor."""
+        rows, options = self._load.concurrency, self._options
+        context = options.prompt_tokens + options.output_tokens // 2
+        floor_s = self._floor.measure(rows, context, distinct(options.adapters, rows)).total_s
+        self._served.append(self._serve(self._load, self._names, turn))
+        with self._engine.observed() as steps:
+            self._in_process.append(self._engine.drive(self._load, self._names, turn))
+        self._steps_over_floor.append(decode_step_s(steps, rows) / floor_s)
+        self._gaps_over_floor.append(statistics.median(self._served[-1].gaps_s) / floor_s)
+        if options.base_rounds and self._names != self._base:
+            self._base_served.append(self._serve(self._load, self._base, turn))
+
+    def _serve(self, load: Load, names: Sequence[str], seed: int) -> Measured:
+        return asyncio.run(drive(self._door, load, names, seed))
+
+    def figures(self) -> dict[str, Any]:
+        """Medians over the rounds."""
+        made: dict[str, Any] = {
+            "concurrency": self._load.concurrency,
+            "adapters": self._options.adapters,
+            **summary(self._served),
+            "http_over_engine": ratio(self._served, self._in_process),
+            "step_over_floor": round(statistics.median(self._steps_over_floor), 3),
+            "inter_token_over_floor": round(statistics.median(self._gaps_over_floor), 3),
+            "in_process": summary(self._in_process),
         }
-        for _ in range(load.requests)
-    )
-    limits = httpx.Limits(max_connections=load.concurrency)
-    began = time.perf_counter()
-    async with httpx.AsyncClient(base_url=url, timeout=600, limits=limits) as http:
-        await asyncio.gather(*(client(http, bodies, load, measured) for _ in range(load.concurrency)))
-    measured.wall_s = time.perf_counter() - began
-    return measured
-
-
-async def client(http: httpx.AsyncClient, bodies: Iterator[dict[str, Any]], load: Load, measured: Measured) -> None:
-    for body in bodies:
-        began, times = time.perf_counter(), []
-        try:
-            async with http.stream("POST", "/v1/completions", json=body) as response:
-                response.raise_for_status()
-                async for line in response.aiter_lines():
-                    if line.startswith('data: {"id"'):
-                        times.append(time.perf_counter())
-        except httpx.HTTPError:
-            measured.errors += 1
-            continue
-        measured.tokens += load.output_tokens
-        measured.ttft_s.append(times[0] - began)
-        measured.gaps_s += [later - earlier for earlier, later in pairwise(times)]
-
-
-def report(
-    options: argparse.Namespace, with_adapters: list[Measured], base_only: list[Measured], engine: dict[str, Any]
-) -> None:
-    main_rounds = with_adapters or base_only
-    made: dict[str, Any] = {
-        "base": options.base,
-        "concurrency": options.concurrency,
-        "adapters": options.adapters,
-        "prompt_tokens": options.prompt_tokens,
-        "output_tokens": options.output_tokens,
-        **summary(main_rounds),
-        "max_distinct_adapters_in_step": engine["max_distinct_adapters_in_step"],
-    }
-    if with_adapters and base_only:
-        made["base_only"] = summary(base_only)
-        pairs = zip(with_adapters, base_only, strict=True)
-        made["ratio_adapters_to_base"] = round(statistics.median(a.tokens_per_s / b.tokens_per_s for a, b in pairs), 3)
-    print(json.dumps(made) if options.json else json.dumps(made, indent=2))
-
-
-def summary(rounds: Sequence[Measured]) -> dict[str, Any]:
-    return {
-        "output_tokens_per_s": round(statistics.median(one.tokens_per_s for one in rounds), 1),
-        "ttft_ms": quantiles([value for one in rounds for value in one.ttft_s]),
-        "inter_token_ms": quantiles([value for one in rounds for value in one.gaps_s]),
-        "errors": sum(one.errors for one in rounds),
-    }
-
-
-def quantiles(values: Sequence[float]) -> dict[str, float]:
-    ordered = sorted(values) or [float("nan")]
-    return {
-        f"p{share}": round(1e3 * ordered[min(len(ordered) - 1, len(ordered) * share // 100)], 1) for share in (50, 95)
-    }
+        if self._base_served:
+            made["ratio_adapters_to_base"] = ratio(self._served, self._base_served)
+            made["base_only"] = summary(self._base_served)
+        return made
 
 
 if __name__ == "__main__":

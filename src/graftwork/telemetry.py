@@ -16,7 +16,15 @@ _TOKEN_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 #: Numbers of the engine that only ever grow; the others are gauges.
 ENGINE_COUNTERS = frozenset(
-    {"steps", "generated_tokens", "prompt_tokens", "failed_rows", "preemptions", "adapter_kernel_launches"}
+    {
+        "adapter_loads",
+        "steps",
+        "generated_tokens",
+        "prompt_tokens",
+        "failed_rows",
+        "preemptions",
+        "adapter_kernel_launches",
+    }
 )
 
 Stats = Callable[[], Mapping[str, object]]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graftwork.adapters.files.safetensors_file import MappedTensor
+from graftwork.adapters.files.safetensors_file import FileTensor
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.errors import Refused
 from support.fixtures import Tiny
@@ -64,7 +64,7 @@ def test_a_git_lfs_pointer_is_named(copy: Path) -> None:
 def test_bfloat16_is_widened_exactly(tmp_path: Path) -> None:
     values = np.array([1.0, -2.5, 3.140625, 0.0], np.float32)
     (tmp_path / "x").write_bytes(b"pad!" + (values.view(np.uint32) >> 16).astype("<u2").tobytes())
-    stored = MappedTensor("x", "BF16", (2, 2), 8, tmp_path / "x", offset=4)
+    stored = FileTensor("x", "BF16", (2, 2), 8, tmp_path / "x", offset=4)
     assert (stored.float32() == values.reshape(2, 2)).all()
 
 

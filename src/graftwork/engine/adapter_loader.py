@@ -62,6 +62,8 @@ class AdapterLoader:
         self._on_loaded = on_loaded
         self._lock = threading.Lock()
         self._flights: dict[str, _Flight] = {}
+        #: Versions brought into the cache since the start.
+        self.num_loads = 0
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="graftwork-load")
 
     def start(self, handle: AdapterHandle, *, keep: bool = False) -> None:
@@ -100,6 +102,7 @@ class AdapterLoader:
             error = Unavailable(f"The adapter {handle.label} could not be loaded: {type(unknown).__name__}: {unknown}")
         with self._lock:
             del self._flights[handle.digest]
+            self.num_loads += error is None
         self._on_loaded(handle.digest, error)
 
     def _go_on(self, flight: _Flight, handle: AdapterHandle) -> None:

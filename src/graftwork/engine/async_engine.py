@@ -23,6 +23,7 @@ from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Po
 from graftwork.engine.runner import Runner
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
+from graftwork.engine.step_record import Observer
 from graftwork.engine.stream import Item, Stream
 from graftwork.engine.template_process import TemplateLimits
 from graftwork.engine.templates import Templates
@@ -59,6 +60,7 @@ class EngineStats:
     kv_pages_total: int
     adapters_resident: int
     adapters_pinned: int
+    adapter_loads: int
     adapter_bytes: int
     steps: int
     generated_tokens: int
@@ -217,6 +219,7 @@ class AsyncEngine:
             kv_pages_total=self._kv.pool.num_pages,
             adapters_resident=len(resident),
             adapters_pinned=sum(pins > 0 for pins in resident.values()),
+            adapter_loads=self._loader.num_loads,
             adapter_bytes=self._cache.used_bytes,
             steps=counters.steps,
             generated_tokens=counters.generated_tokens,
@@ -226,6 +229,10 @@ class AsyncEngine:
             adapter_kernel_launches=self._kernels.launches,
             max_distinct_adapters_in_step=counters.max_distinct_adapters_in_step,
         )
+
+    def observe(self, observer: Observer | None) -> None:
+        """Tell `observer` of every step from now on, in place of whoever was told before; None ends it."""
+        self._loop.observer = observer
 
     def check(self) -> None:
         """Assert the invariants of everything that is owned; only while no step runs."""

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from graftwork.engine.runner import Runner
 from graftwork.engine.sampler import RowFailure, Sampled, Sampler, SamplingRow
 from graftwork.engine.scheduler import Chunk, Scheduler
 from graftwork.engine.sequence import Sequence
+from graftwork.engine.step_record import Observer, StepRecord
 from graftwork.engine.waiting_room import WaitingRoom
 from graftwork.errors import GenerationFailed, GraftworkError, InvalidRequest, Unavailable
 
@@ -71,6 +73,8 @@ class EngineLoop:
         self._arrivals = 0
         self._thread = threading.Thread(target=self._serve, name="graftwork-loop", daemon=True)
         self.counters = StepCounters()
+        #: Told of every step, if there is one.
+        self.observer: Observer | None = None
         #: True once the thread has ended, on request or because it broke.
         self.stopped = False
 
@@ -185,6 +189,7 @@ class EngineLoop:
                 self._scheduler.add(sequence)
 
     def _step(self, chunks: list[Chunk]) -> None:
+        start_s = time.perf_counter()
         completed = [chunk.sequence for chunk in chunks if chunk.completes and chunk.sequence.pooler is None]
         rows = [_sampling_row(chunk.sequence) for chunk in chunks if chunk.samples]
         try:
@@ -197,7 +202,7 @@ class EngineLoop:
             reason = GenerationFailed(f"The step of this request failed: {type(error).__name__}: {error}")
             self._fail([chunk.sequence for chunk in chunks], reason)
             return
-        self._count(chunks)
+        self._count(chunks, start_s)
         for chunk in chunks:
             chunk.sequence.num_computed += chunk.count
         outcomes: dict[str, tuple[Sequence, Sampled | RowFailure | None]]
@@ -247,14 +252,17 @@ class EngineLoop:
                 self._drop(sequence)
         return outputs
 
-    def _count(self, chunks: list[Chunk]) -> None:
+    def _count(self, chunks: list[Chunk], start_s: float) -> None:
         counters = self.counters
         counters.steps += 1
         sampled = sum(chunk.samples for chunk in chunks)
         counters.generated_tokens += sampled
-        counters.prompt_tokens += sum(
+        prefill = sum(
             max(0, min(chunk.count, chunk.sequence.num_prompt - chunk.sequence.num_computed)) for chunk in chunks
         )
+        counters.prompt_tokens += prefill
+        if self.observer is not None:
+            self.observer(StepRecord(start_s, len(chunks), sum(chunk.count for chunk in chunks), prefill))
         distinct = len({chunk.sequence.slot for chunk in chunks} - {None})
         counters.max_distinct_adapters_in_step = max(counters.max_distinct_adapters_in_step, distinct)
 

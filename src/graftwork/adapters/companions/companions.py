@@ -90,10 +90,8 @@ def _read(folder: Path, base: TokenizerOutline | None, vocab_size: int) -> Found
     if template is not None and (reason := syntax_problem(template)):
         problems.append(f"{template_file}: the chat template cannot be read: {reason}.")
     added = {token.content: token.id for token in additions.tokens}
-    if base is not None:
-        known = {*added, *(token for token in base.tokens if token is not None)}
-        if stop is not None and stop not in known:
-            problems.append(f"{_TOKENIZER_CONFIG}: eos_token {stop[:80]!r} is a token of neither base nor adapter.")
+    if base is not None and stop is not None and stop not in added and stop not in base.id_of:
+        problems.append(f"{_TOKENIZER_CONFIG}: eos_token {stop[:80]!r} is a token of neither base nor adapter.")
     size = max(vocab_size, *(number + 1 for number in added.values()), 0)
     problems += [
         f"generation_config.json: eos_token_id {number} is no token of base or adapter, which have {size}."

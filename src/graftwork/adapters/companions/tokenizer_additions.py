@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,7 @@ class _Merged:
         self._base = base
         self._known = base.tokens if base is not None else ()
         self._first_new = 0 if base is not None else vocab_size
-        self._id_of = {token: number for number, token in enumerate(self._known) if token is not None}
+        self._id_of = ChainMap[str, int]({}, base.id_of if base is not None else {})
         self.tokens: dict[int, AddedToken] = {}
         self.files: set[str] = set()
         self.problems: list[str] = []

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 
@@ -19,6 +20,11 @@ class TokenizerOutline:
     merges: str | None
     #: Of its normaliser and pre-tokeniser: as its file has them, and as transformers loads them.
     pipelines: tuple[str, ...]
+
+    @cached_property
+    def id_of(self) -> dict[str, int]:
+        """Token to its id."""
+        return {token: number for number, token in enumerate(self.tokens) if token is not None}
 
     @classmethod
     def of(cls, tokens: Mapping[str, int], files: Sequence[Mapping[str, Any]]) -> TokenizerOutline:

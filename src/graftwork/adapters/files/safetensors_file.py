@@ -1,4 +1,4 @@
-"""Reads a safetensors file: its header at once, its values through a memory map.
+"""Reads a safetensors file: its header at once, each tensor's values when they are asked for.
 
 Format: https://huggingface.co/docs/safetensors
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ _STORED_AS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 @dataclass(frozen=True)
-class MappedTensor(StoredTensor):
+class FileTensor(StoredTensor):
     """Its bytes lie at `offset` of `file`, in rows."""
 
     file: Path
@@ -30,14 +31,16 @@ class MappedTensor(StoredTensor):
     def float32(self) -> npt.NDArray[np.float32]:
         if not self.nbytes:
             return np.zeros(self.shape, np.float32)
-        stored = np.memmap(self.file, _STORED_AS[self.dtype], mode="r", offset=self.offset, shape=self.shape)
+        stored = np.fromfile(self.file, _STORED_AS[self.dtype], prod(self.shape), offset=self.offset).reshape(
+            self.shape
+        )
         if self.dtype == "BF16":
             return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.array(stored, np.float32)
 
 
-def read_safetensors(file: Path) -> Iterator[MappedTensor]:
+def read_safetensors(file: Path) -> Iterator[FileTensor]:
     """Every tensor of the file.
 
     Raises:
@@ -57,4 +60,4 @@ def read_safetensors(file: Path) -> Iterator[MappedTensor]:
     for name, info in header.items():
         if name != "__metadata__":
             begin, end = info["data_offsets"]
-            yield MappedTensor(name, info["dtype"], tuple(info["shape"]), end - begin, file, 8 + size + begin)
+            yield FileTensor(name, info["dtype"], tuple(info["shape"]), end - begin, file, 8 + size + begin)
