@@ -28,11 +28,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-import torch
-
 from graftwork.engine.create import serving_dtype
 from graftwork.engine.memory_need import memory_need
-from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.select import kernels_for
 from graftwork.models.load import load_model
 from graftwork.models.prepare import prepare_base
@@ -112,15 +109,9 @@ def load_alone(base: str) -> Loaded:
             prepared, kernels_for("cpu"), serving_dtype(settings, prepared), prepared.outline.max_context
         )
         measured = anonymous_bytes() - before
-        held: dict[int, int] = {}
-        for found in gc.get_objects():
-            kind = type(found)  # isinstance would wake modules that pretend to be loaded
-            if issubclass(kind, PackedLinear):
-                held[id(found)] = found.nbytes
-            elif issubclass(kind, torch.nn.Parameter):
-                held[found.data_ptr()] = found.nbytes
+        counted = model.nbytes
         del model
-    return Loaded(measured, sum(held.values()))
+    return Loaded(measured, counted)
 
 
 def fill(engine: EngineInProcess, count: int, rank: int, one: int, started: int) -> dict[str, float]:

@@ -101,6 +101,8 @@ def test_logits_and_weights_are_those_of_transformers(switch: str, dtype: torch.
             assert (got - want).norm() <= 0.03 * want.norm()
     assert own.weight_names() == theirs.weight_names()
     assert own.weights_digest() == own.loaded_digest == theirs.weights_digest() == theirs.loaded_digest
+    sizes = {name: own._makers[name]().nbytes for name in own.weight_names()}
+    assert own.nbytes == theirs.nbytes == sum(sizes.values())
     paths = [site.path for site in base.outline.linears]
     for path in (*paths, "lm_head", "model.embed_tokens"):
         assert torch.equal(own.weight(path), theirs.weight(path))

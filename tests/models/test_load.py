@@ -44,7 +44,7 @@ def test_a_tied_weight_is_in_memory_once(
     tmp_path: Path, device: str, dtype: torch.dtype, implementation: Literal["auto", "transformers"]
 ) -> None:
     shape = (256, 48)  # of no other base
-    folder = make_base(tmp_path / "base", tie_word_embeddings=True, num_hidden_layers=2, hidden_size=shape[1])
+    folder = make_base(tmp_path / "base", tie_word_embeddings=True, hidden_size=shape[1], intermediate_size=120)
     base = prepare_base(Settings(home=tmp_path / "home", base=str(folder)))
     model = load_model(base, kernels_for(device), dtype, 512, implementation)
     gc.collect()

@@ -106,6 +106,7 @@ class Decoder:
         #: Digest of the weights as loaded, in the serving dtype.
         self.loaded_digest = digest_of(_plain(module))
         self._makers: dict[str, Maker] = {}
+        self._kept_bytes = 0  # of what is not packed
         self._linears: dict[str, FusedLinear] = {}
         table = _rotary_table(inner.rotary_emb, max_context)
         self._layers = [self._layer(module, number, table) for number in range(outline.num_layers)]
@@ -114,10 +115,13 @@ class Decoder:
         tied = bool(config.tie_word_embeddings)
         self._head = kernels.pack_linear(embedding if tied else module.lm_head.weight.data.clone(), None)
         self._lookup: Callable[[Tensor], Tensor] = embedding.__getitem__  # token ids [tokens] to [tokens, hidden]
+        rows = self._head.rows() if tied else None
         if not tied:
             self._makers["lm_head.weight"] = self._head.dense
-        elif (rows := self._head.rows()) is not None:  # so W is in memory once
+        elif rows is not None:  # so W is in memory once
             self._lookup, self._makers["model.embed_tokens.weight"] = rows.gather, self._head.dense
+        if rows is not None or (tied and not self._head.packed):
+            self._kept_bytes -= embedding.nbytes
 
     def _layer(self, module: PreTrainedModel, number: int, table: Tensor) -> _Layer:
         path = f"model.layers.{number}"
@@ -141,6 +145,7 @@ class Decoder:
         """A weight that stays as it is; a copy, for it may be a view of a mapped file."""
         weight: Tensor = module.get_parameter(f"{path}.weight").data.clone()
         self._makers[f"{path}.weight"] = partial(_same, weight)
+        self._kept_bytes += weight.nbytes
         return weight
 
     def _fused(self, module: PreTrainedModel, paths: list[str]) -> FusedLinear:
@@ -221,6 +226,12 @@ class Decoder:
     def weight_names(self) -> set[str]:
         """Names of the weights that the digest is taken over."""
         return set(self._makers)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the weights take in memory, in whatever form; what two names share is there once."""
+        packed = [self._head, *(one.packed for one in set(self._linears.values()))]
+        return sum(one.nbytes for one in packed) + self._kept_bytes
 
     def weights_digest(self) -> str:
         """The digest of the weights as they are now, read back through their packed form."""

@@ -33,6 +33,11 @@ class Model(BaseWeights, Protocol):
         """Names of the weights that the digest is taken over."""
         ...
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the weights take in memory, in whatever form; what two names share is there once."""
+        ...
+
     def weights_digest(self) -> str:
         """The digest of the weights as they are now, read back through their packed form."""
         ...

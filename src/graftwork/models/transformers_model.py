@@ -15,6 +15,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import Site
 from graftwork.errors import Refused
+from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.select import Kernels
 from graftwork.models.forward_batch import ForwardBatch, ForwardResult
 from graftwork.models.model import Maker, digest_of
@@ -90,6 +91,16 @@ class TransformersModel:
     def weight_names(self) -> set[str]:
         """Names of the weights that the digest is taken over."""
         return set(_makers(self._module))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the weights take in memory, in whatever form; what two names share is there once."""
+        packed: list[PackedLinear] = [part.packed for part in self._module.modules() if isinstance(part, SiteLinear)]
+        plain = {one.data_ptr(): one.nbytes for one in self._module.parameters()}
+        head: PackedLinear = self._module.get_output_embeddings().packed
+        if not head.packed:
+            plain.pop(head.dense().data_ptr(), None)
+        return sum(one.nbytes for one in packed) + sum(plain.values())
 
     def weights_digest(self) -> str:
         """The digest of the weights as they are now, read back through their packed form."""
