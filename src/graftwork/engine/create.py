@@ -50,6 +50,8 @@ def _config(settings: Settings, context: int) -> EngineConfig:
         max_context=context,
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
+        inter_token_target_s=settings.inter_token_target_ms / 1000,
+        batch_wait_s=settings.batch_wait_ms / 1000,
         kv_cache_bytes=settings.kv_cache_bytes,
         adapter_cache_bytes=settings.adapter_cache_bytes,
         max_rank=settings.max_rank,
