@@ -52,7 +52,7 @@ class Settings(BaseSettings):
     threads: int = Field(
         default=0,
         ge=0,
-        description="Compute threads; 0 takes what torch finds: one per physical core, or OMP_NUM_THREADS.",
+        description="Compute threads; 0: OMP_NUM_THREADS, or one per physical core that this process may use.",
     )
     max_model_len: int | None = Field(
         default=None,

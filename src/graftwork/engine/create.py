@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from graftwork.engine.adapter_loader import AdapterSource
@@ -12,6 +14,7 @@ from graftwork.engine.text import Text
 from graftwork.kernels.select import kernels_for
 from graftwork.models.base import PreparedBase
 from graftwork.models.load import load_model
+from graftwork.process import usable_cores
 from graftwork.settings import Settings
 
 
@@ -25,7 +28,7 @@ def create_engine(settings: Settings, base: PreparedBase, source: AdapterSource)
     dtype = serving_dtype(settings, base)
     memory_need(settings, base, dtype).check(memory_of_this_machine())
     kernels = kernels_for("cpu")
-    kernels.set_threads(settings.threads or torch.get_num_threads())
+    kernels.set_threads(settings.threads or compute_threads())
     context = min(settings.max_model_len or base.outline.max_context, base.outline.max_context)
     model = load_model(base, kernels, dtype, context)
     return AsyncEngine(
@@ -43,6 +46,12 @@ def serving_dtype(settings: Settings, base: PreparedBase) -> torch.dtype:
         return torch.float32 if settings.dtype == "float32" else torch.bfloat16
     fast = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return torch.bfloat16 if fast and base.outline.dtype == "bfloat16" else torch.float32
+
+
+def compute_threads() -> int:
+    """What torch finds, which is one per physical core or OMP_NUM_THREADS; a container's quota may be less."""
+    found = torch.get_num_threads()
+    return found if "OMP_NUM_THREADS" in os.environ else min(found, usable_cores())
 
 
 def _config(settings: Settings, context: int) -> EngineConfig:
