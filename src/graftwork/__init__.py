@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     # Lazily, so that `import graftwork` starts neither torch nor the web framework.
     if name == "Engine":
+        from graftwork.process import set_waiting
+
+        set_waiting()
         from graftwork.embedded import Engine
 
         return Engine

@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     threads: int = Field(
         default=0,
         ge=0,
-        description="Compute threads; 0 takes what torch finds: one per physical core, or OMP_NUM_THREADS.",
+        description="Compute threads; 0: OMP_NUM_THREADS, or one per physical core that this process may use.",
     )
     max_model_len: int | None = Field(
         default=None,
@@ -64,7 +64,24 @@ class Settings(BaseSettings):
         description="Longest prompt plus answer, in tokens; the base's own limit when not given.",
     )
     max_num_seqs: int = Field(default=64, ge=1, description="Most requests in one step.")
-    max_num_batched_tokens: int = Field(default=512, ge=64, description="Token budget of one step.")
+    max_num_batched_tokens: int = Field(
+        default=512,
+        ge=64,
+        description="Most tokens of one step: one for each request that decodes, the rest for prompts.",
+    )
+    inter_token_target_ms: float = Field(
+        default=100.0,
+        ge=0,
+        description="Longest step, in milliseconds, while prompts are computed beside requests that decode, or twice "
+        "what decoding takes alone where that is longer; prompts then get fewer tokens of it. 0: no limit.",
+    )
+    batch_wait_ms: float = Field(
+        default=0.0,
+        ge=0,
+        le=1000,
+        description="How long an idle engine waits for more requests after the first, in milliseconds, before its next "
+        "step; with `max_num_seqs` of them it waits no longer.",
+    )
     kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20, description="Memory for keys and values, in bytes.")
     adapter_cache_bytes: int = Field(default=1 << 30, ge=1 << 20, description="Memory for resident adapters, in bytes.")
     max_rank: int = Field(default=64, ge=1, le=1024, description="Largest low-rank width that is served.")

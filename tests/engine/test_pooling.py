@@ -14,6 +14,7 @@ from torch.nn.functional import normalize
 
 from graftwork.engine.request import Pooled, Pooling
 from graftwork.engine.scheduler import Chunk, Scheduler
+from graftwork.engine.step_cost import StepCost
 from graftwork.errors import GenerationFailed, InvalidRequest, Refused
 from support.engines import ask, prompt_of, reading, request, running, settled
 from support.fixtures import Tiny
@@ -89,12 +90,12 @@ async def test_a_preempted_row_starts_over_and_counts_nothing_twice(
     lost: dict[str, int] = {}  # row → tokens that were computed of it when it had to give up its pages
     plain = Scheduler.schedule
 
-    def short_of_pages(self: Scheduler) -> list[Chunk]:
+    def short_of_pages(self: Scheduler, cost: StepCost) -> list[Chunk]:
         newest = self.running[-1] if self.running else None
         if newest is not None and newest.pooler is not None and newest.num_computed and newest.id not in lost:
             lost[newest.id] = newest.num_computed
             self._preempt(newest)
-        return plain(self)
+        return plain(self, cost)
 
     monkeypatch.setattr(Scheduler, "schedule", short_of_pages)
     rows = [(prompt_of(50 + index, 150 + index), ADAPTERS[index % 4], POOLINGS[index % 2]) for index in range(8)]

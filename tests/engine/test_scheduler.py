@@ -13,8 +13,9 @@ from graftwork.adapters.outline import Outline
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.sampling_params import SamplingParams
-from graftwork.engine.scheduler import MAX_RATED, Scheduler
+from graftwork.engine.scheduler import MAX_RATED, UNKNOWN, Scheduler
 from graftwork.engine.sequence import Sequence
+from graftwork.engine.step_cost import LEAST_PROMPT_TOKENS, StepCost
 from support.scale import times
 
 OUTLINE = Outline("b", "X", "sha256:0", "float32", 8, 4, 1, 1, 1, 2, 4096, (), (), (), "b")
@@ -30,9 +31,9 @@ def row(name: str, prompt: int, answer: int, *, rated: bool = False) -> Sequence
     return Sequence(name, [1] * prompt, prompt, params, 0, answer, frozenset(), None, unused, unused, unused)
 
 
-def step(scheduler: Scheduler) -> list[tuple[str, int]]:
+def step(scheduler: Scheduler, cost: StepCost = UNKNOWN) -> list[tuple[str, int]]:
     """Run one step as the loop does: compute, sample one token where nothing is pending, drop what is done."""
-    chunks = scheduler.schedule()
+    chunks = scheduler.schedule(cost)
     assert sum(len(chunk.rates) for chunk in chunks) <= MAX_RATED
     for chunk in chunks:
         completes, samples, sequence, rates = chunk.completes, chunk.samples, chunk.sequence, chunk.rates
@@ -66,10 +67,47 @@ def test_decoding_rows_come_first_and_prompts_share_what_is_left() -> None:
     scheduler.add(row("a", 10, 9))
     assert step(scheduler) == [("a", 10)]
     scheduler.add(row("b", 100, 3))
-    scheduler.add(row("c", 30, 3))
+    scheduler.add(row("c", 60, 3))
     assert step(scheduler) == [("a", 1), ("b", 63)]
     assert step(scheduler) == [("a", 1), ("b", 37), ("c", 26)]
-    assert step(scheduler) == [("a", 1), ("b", 1), ("c", 4)]
+    assert step(scheduler) == [("a", 1), ("b", 1), ("c", 34)]
+
+
+def test_a_long_prompt_leaves_half_to_short_ones_behind_it() -> None:
+    scheduler = Scheduler(kv_cache(100), max_num_seqs=8, max_num_batched_tokens=64)
+    for name, prompt in (("long", 1000), ("longer", 2000), ("short", 30), ("brief", 12)):
+        scheduler.add(row(name, prompt, 3))
+    assert step(scheduler) == [("long", 32), ("short", 20), ("brief", 12)]
+    assert step(scheduler) == [("brief", 1), ("long", 53), ("short", 10)]
+    assert step(scheduler) == [("short", 1), ("brief", 1), ("long", 62)]
+    assert [one.id for one in scheduler.waiting] == ["longer"], "nobody is admitted without a share"
+
+
+def test_while_rows_decode_prompts_get_what_keeps_a_step_within_the_target() -> None:
+    scheduler = Scheduler(kv_cache(100), 8, 512, inter_token_target_s=0.1)
+    cost = StepCost(fixed_s=0.01, token_s=0.0005)
+    scheduler.add(row("a", 600, 9))
+    assert step(scheduler, cost) == [("a", 512)], "nothing decodes that could be held up"
+    assert step(scheduler, cost) == [("a", 88)]
+    scheduler.add(row("b", 600, 3))
+    assert step(scheduler, cost) == [("a", 1), ("b", 175)]  # 10 ms + 176 x 0.5 ms, and 176 is 11 x 16
+    assert step(scheduler, UNKNOWN) == [("a", 1), ("b", 425)]
+
+
+def test_short_rows_do_not_pass_one_that_waits_for_pages() -> None:
+    scheduler = Scheduler(kv_cache(4), max_num_seqs=8, max_num_batched_tokens=1000)
+    scheduler.add(row("old", 100, 20))
+    assert step(scheduler) == [("old", 100)]
+    for name, prompt in (("large", 150), ("small", 10)):
+        scheduler.add(row(name, prompt, 3))
+    assert step(scheduler) == [("old", 1)]
+
+
+def test_pages_that_a_running_prompt_still_lacks_are_not_given_away() -> None:
+    scheduler = Scheduler(kv_cache(8), max_num_seqs=8, max_num_batched_tokens=64)
+    scheduler.add(row("long", 400, 2))  # 7 pages, of which the first step takes one
+    scheduler.add(row("short", 20, 2))
+    assert step(scheduler) == [("long", 64)], "the short one would be preempted before long"
 
 
 def test_first_come_first_served() -> None:
@@ -127,11 +165,12 @@ def test_a_row_that_waits_to_be_rated_holds_nobody_else_back() -> None:
     seqs=st.integers(1, 6),
     budget=st.integers(1, 300),
     aborts=st.sets(st.integers(0, 11), max_size=4),
+    cost=st.builds(StepCost, st.floats(0, 0.2), st.floats(0, 0.01)),
 )
 def test_every_row_ends_whatever_comes(
-    rows: list[tuple[int, int, int, bool]], pages: int, seqs: int, budget: int, aborts: set[int]
+    rows: list[tuple[int, int, int, bool]], pages: int, seqs: int, budget: int, aborts: set[int], cost: StepCost
 ) -> None:
-    scheduler = Scheduler(kv_cache(pages), seqs, budget)
+    scheduler = Scheduler(kv_cache(pages), seqs, budget, inter_token_target_s=0.1)
     made = [(row(str(i), prompt, answer, rated=rated), at) for i, (prompt, answer, at, rated) in enumerate(rows)]
     aborted = [sequence for i, (sequence, _) in enumerate(made) if i in aborts]
     for turn in range(20_000):
@@ -141,8 +180,12 @@ def test_every_row_ends_whatever_comes(
         if turn == 15:
             for sequence in aborted:
                 scheduler.remove(sequence)
-        done = step(scheduler)
-        assert sum(count for _, count in done) <= max(budget, seqs)
+        decoding = sum(one.num_pending == 1 for one in scheduler.running)
+        done = step(scheduler, cost)
+        tokens = sum(count for _, count in done)
+        assert tokens <= max(budget, seqs)
+        if decoding and tokens > decoding + LEAST_PROMPT_TOKENS:
+            assert cost.of(tokens) <= max(0.1, 2 * cost.of(decoding)) * 1.001
         assert done or not (scheduler.waiting or scheduler.running), "there is work, and none is done"
         if turn > 15 and not done:
             break

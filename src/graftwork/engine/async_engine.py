@@ -16,6 +16,7 @@ from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
 from graftwork.engine.adapter_texts import AdapterTexts
+from graftwork.engine.inbox import Inbox
 from graftwork.engine.intake import Intake
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.loop import EngineLoop, Output
@@ -41,6 +42,8 @@ class EngineConfig:
     max_context: int
     max_num_seqs: int
     max_num_batched_tokens: int
+    inter_token_target_s: float
+    batch_wait_s: float
     kv_cache_bytes: int
     adapter_cache_bytes: int
     max_rank: int
@@ -95,7 +98,9 @@ class AsyncEngine:
         self._loader = AdapterLoader(
             source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded
         )
-        self._scheduler = Scheduler(self._kv, config.max_num_seqs, config.max_num_batched_tokens)
+        self._scheduler = Scheduler(
+            self._kv, config.max_num_seqs, config.max_num_batched_tokens, config.inter_token_target_s
+        )
         runner = Runner(model, kernels, self._kv, self._cache.slots)
         self._room = WaitingRoom(self._cache, self._loader, config.load_timeout_s, time.monotonic)
         self.max_context = min(config.max_context, self._kv.max_tokens)
@@ -105,7 +110,10 @@ class AsyncEngine:
             Templates(config.template_limits),
             self.max_context,
         )
-        self._loop = EngineLoop(runner, self._scheduler, self._room, self.max_context, self._deliver)
+        inbox = Inbox(config.batch_wait_s, config.max_num_seqs, time.monotonic)
+        self._loop = EngineLoop(
+            runner, self._scheduler, self._room, inbox, self.max_context, self._deliver, time.perf_counter
+        )
         self._streams: dict[str, Stream] = {}
         self._loads: dict[str, list[asyncio.Future[None]]] = {}
         self._loads_lock = threading.Lock()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from graftwork.engine.adapter_loader import AdapterSource
@@ -12,6 +14,7 @@ from graftwork.engine.text import Text
 from graftwork.kernels.select import kernels_for
 from graftwork.models.base import PreparedBase
 from graftwork.models.load import load_model
+from graftwork.process import usable_cores
 from graftwork.settings import Settings
 
 
@@ -25,7 +28,7 @@ def create_engine(settings: Settings, base: PreparedBase, source: AdapterSource)
     dtype = serving_dtype(settings, base)
     memory_need(settings, base, dtype).check(memory_of_this_machine())
     kernels = kernels_for("cpu")
-    kernels.set_threads(settings.threads or torch.get_num_threads())
+    kernels.set_threads(settings.threads or compute_threads())
     context = min(settings.max_model_len or base.outline.max_context, base.outline.max_context)
     model = load_model(base, kernels, dtype, context, settings.model_impl)
     return AsyncEngine(
@@ -45,11 +48,19 @@ def serving_dtype(settings: Settings, base: PreparedBase) -> torch.dtype:
     return torch.bfloat16 if fast and base.outline.dtype == "bfloat16" else torch.float32
 
 
+def compute_threads() -> int:
+    """What torch finds, which is one per physical core or OMP_NUM_THREADS; a container's quota may be less."""
+    found = torch.get_num_threads()
+    return found if "OMP_NUM_THREADS" in os.environ else min(found, usable_cores())
+
+
 def _config(settings: Settings, context: int) -> EngineConfig:
     return EngineConfig(
         max_context=context,
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
+        inter_token_target_s=settings.inter_token_target_ms / 1000,
+        batch_wait_s=settings.batch_wait_ms / 1000,
         kv_cache_bytes=settings.kv_cache_bytes,
         adapter_cache_bytes=settings.adapter_cache_bytes,
         max_rank=settings.max_rank,

@@ -40,6 +40,7 @@ class TokenTable:
             token_id: token.content for token_id, token in tokenizer.get_added_tokens_decoder().items() if token.special
         }
         self._bytes: dict[int, bytes] = {}
+        self._skips: dict[int, bool] = {}
 
     @property
     def exact(self) -> bool:
@@ -52,7 +53,11 @@ class TokenTable:
 
     def skips(self, token_id: int) -> bool:
         """Whether the token is no part of the text: special or unknown (embeddings may have spare rows)."""
-        return token_id in self._special or self.tokenizer.id_to_token(token_id) is None
+        known = self._skips.get(token_id)
+        if known is None:
+            known = token_id in self._special or self.tokenizer.id_to_token(token_id) is None
+            self._skips[token_id] = known
+        return known
 
     def bytes_of(self, token_id: int) -> bytes:
         """UTF-8 bytes, perhaps of part of a character; a special token's name; nothing for an unknown one."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable
@@ -13,11 +11,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from graftwork.engine.answer import advance, pooled_result
+from graftwork.engine.inbox import Abort, Inbox, Loaded, Message, Submit
 from graftwork.engine.prompt_rating import Ratings, rate_prompts
 from graftwork.engine.request import Delta, Pooled
 from graftwork.engine.runner import Runner
 from graftwork.engine.sampler import RowFailure, Sampled, Sampler, SamplingRow
-from graftwork.engine.scheduler import Chunk, Scheduler
+from graftwork.engine.scheduler import UNKNOWN, Chunk, Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_record import Observer, StepRecord
 from graftwork.engine.waiting_room import WaitingRoom
@@ -29,22 +28,6 @@ log = logging.getLogger(__name__)
 Output = tuple[str, Delta | Pooled | GraftworkError]
 #: Takes all outputs of one step at once; called in the loop thread.
 Deliver = Callable[[list[Output]], None]
-
-
-@dataclass(frozen=True)
-class _Submit:
-    sequence: Sequence
-
-
-@dataclass(frozen=True)
-class _Abort:
-    id: str
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    digest: str
-    error: GraftworkError | None
 
 
 @dataclass
@@ -62,13 +45,21 @@ class EngineLoop:
     """Owns the scheduler and every sequence; others talk to it through its inbox only."""
 
     def __init__(
-        self, runner: Runner, scheduler: Scheduler, room: WaitingRoom, max_context: int, deliver: Deliver
+        self,
+        runner: Runner,
+        scheduler: Scheduler,
+        room: WaitingRoom,
+        inbox: Inbox,
+        max_context: int,
+        deliver: Deliver,
+        clock: Callable[[], float],
     ) -> None:
-        self._runner, self._scheduler, self._room = runner, scheduler, room
+        self._runner, self._scheduler, self._room, self._inbox = runner, scheduler, room, inbox
         self._max_context = max_context
         self._sampler = Sampler()
         self._deliver = deliver
-        self._inbox: queue.SimpleQueue[_Submit | _Abort | _Loaded | None] = queue.SimpleQueue()
+        self._clock = clock
+        self._cost = UNKNOWN
         self._sequences: dict[str, Sequence] = {}
         self._arrivals = 0
         self._thread = threading.Thread(target=self._serve, name="graftwork-loop", daemon=True)
@@ -94,17 +85,17 @@ class EngineLoop:
         Raises:
             Unavailable: when the loop has ended.
         """
-        self._inbox.put(_Submit(sequence))
+        self._inbox.put(Submit(sequence))
         if self.stopped:
             raise Unavailable("The engine has stopped; the server must be restarted.")
 
     def abort(self, request_id: str) -> None:
         """Free the row, its pages and its pin before the next step."""
-        self._inbox.put(_Abort(request_id))
+        self._inbox.put(Abort(request_id))
 
     def loaded(self, digest: str, error: GraftworkError | None) -> None:
         """A load has ended; on success the version holds one pin, which the loop takes over."""
-        self._inbox.put(_Loaded(digest, error))
+        self._inbox.put(Loaded(digest, error))
 
     @property
     def num_running(self) -> int:
@@ -126,11 +117,9 @@ class EngineLoop:
             reason = Unavailable("The engine has stopped after an internal error; the server must be restarted.")
             broken = True
         self.stopped = True  # from here on `submit` refuses; what came before is in the inbox
-        with contextlib.suppress(queue.Empty):
-            while True:
-                message = self._inbox.get_nowait()
-                if isinstance(message, _Submit):
-                    self._sequences[message.sequence.id] = message.sequence
+        for message in self._inbox.read():
+            if isinstance(message, Submit):
+                self._sequences[message.sequence.id] = message.sequence
         self._send([(key, reason) for key in self._sequences])
         if not broken:
             for sequence in list(self._sequences.values()):
@@ -139,36 +128,34 @@ class EngineLoop:
     def _turn(self) -> bool:
         """Read the inbox and run one step; False when told to stop."""
         idle = not self._scheduler.running and not self._scheduler.waiting
-        if not self._read_inbox(block=idle):
+        if not self._read(self._inbox.wait(self._room.look_again_s) if idle else self._inbox.read()):
             return False
         self._fail(self._room.overdue(), Unavailable("The adapter was not loaded in time; try again."))
         self._seat(self._room.admit())
-        chunks = self._scheduler.schedule()
-        if chunks:
+        if chunks := self._scheduler.schedule(self._cost):
+            decoding = sum(chunk.count == 1 and chunk.completes for chunk in chunks)
+            prompt_tokens = sum(chunk.count for chunk in chunks) - decoding
+            began = self._clock()
             self._step(chunks)
+            self._cost = self._cost.after(decoding, prompt_tokens, self._clock() - began)
         return True
 
-    def _read_inbox(self, *, block: bool) -> bool:
-        """Handle every message that is there; with `block` wait for one, but not past a held row's turn."""
+    def _read(self, messages: list[Message]) -> bool:
+        """Do what others ask; False when told to stop."""
         outputs: list[Output] = []
-        try:
-            message = self._inbox.get(block, self._room.look_again_s if block else None)
-            while message is not None:
+        for message in messages:
+            if message is not None:
                 self._handle(message, outputs)
-                message = self._inbox.get_nowait()
-        except queue.Empty:
-            self._send(outputs)
-            return True
         self._send(outputs)
-        return False
+        return None not in messages
 
-    def _handle(self, message: _Submit | _Abort | _Loaded, outputs: list[Output]) -> None:
-        if isinstance(message, _Submit):
+    def _handle(self, message: Submit | Abort | Loaded, outputs: list[Output]) -> None:
+        if isinstance(message, Submit):
             self._arrivals += 1
             message.sequence.arrival = self._arrivals
             self._sequences[message.sequence.id] = message.sequence
             self._room.enter(message.sequence)
-        elif isinstance(message, _Abort):
+        elif isinstance(message, Abort):
             if (sequence := self._sequences.get(message.id)) is not None:
                 self._drop(sequence)
         elif message.error is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from graftwork.engine.peaks import peaks
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.token_source import draw_tokens, uniform_bits
 
@@ -80,9 +81,7 @@ class Sampler:
         assert logits.ndim == 2 and logits.shape[0] == len(rows), "one row of logits for each SamplingRow"
         if not rows:
             return []
-        peaks, best = logits.max(-1)  # of equals the lowest id; a NaN anywhere in the row is its maximum
-        finite: list[bool] = peaks.isfinite().tolist()
-        chosen: list[int] = best.tolist()
+        finite, chosen = peaks(logits)
         for row, token_id in _choose_anew(logits, rows, finite).items():
             chosen[row] = token_id
         records = _logprob_records(logits, rows, finite, chosen)

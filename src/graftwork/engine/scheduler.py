@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.prompt_shares import prompt_shares
 from graftwork.engine.sequence import Sequence
+from graftwork.engine.step_cost import StepCost, prompt_budget
 
+#: What is expected of a step before there was one.
+UNKNOWN = StepCost()
 #: Most prompt tokens that one step rates: what their logits, [tokens, vocab], take is bounded by it.
 MAX_RATED = 256
 
@@ -58,17 +63,26 @@ class Chunk:
 
 
 class Scheduler:
-    """Owns the waiting and running rows; first come, first served.
+    """Owns the waiting and running rows.
 
     NOTE: A step gives every running row that only lacks its newest token that one token, so decoding never waits for
-    prompts; what is left of the token budget goes to prompts, in chunks (https://arxiv.org/abs/2308.16369). When pages
+    prompts; prompts get tokens beside it, in chunks (https://arxiv.org/abs/2308.16369): all of the step's token budget
+    while nothing decodes, else as many as keep the step within the target that decoding rows are promised. When pages
     run out, the newest running row gives up its own and is computed again later.
+
+    Args:
+        max_num_seqs: most running rows.
+        max_num_batched_tokens: most tokens of a step.
+        inter_token_target_s: longest step, in seconds, while rows decode and prompts wait; 0: as long as it takes.
     """
 
-    def __init__(self, kv: KvCache, max_num_seqs: int, max_num_batched_tokens: int) -> None:
+    def __init__(
+        self, kv: KvCache, max_num_seqs: int, max_num_batched_tokens: int, inter_token_target_s: float = 0.0
+    ) -> None:
         self._kv = kv
         self._max_num_seqs = max_num_seqs
         self._budget = max(max_num_batched_tokens, max_num_seqs)  # room for one token of every row
+        self._target_s = inter_token_target_s
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []  # oldest first
         self.num_preemptions = 0
@@ -85,19 +99,31 @@ class Scheduler:
             self.waiting.remove(sequence)
         self._kv.release(sequence.pages)
 
-    def schedule(self) -> list[Chunk]:
-        """The next step's chunks, single tokens first, with pages reserved; empty when there is nothing to do."""
+    def schedule(self, cost: StepCost = UNKNOWN) -> list[Chunk]:
+        """The next step's chunks, single tokens first, with pages reserved; empty when there is nothing to do.
+
+        Args:
+            cost: what a step is expected to take.
+        """
         chosen: dict[str, Chunk] = {}
         preempted = self.num_preemptions
-        budget = self._budget
-        for sequence in sorted(self.running, key=lambda row: row.num_pending > 1):  # stable: oldest first in each half
-            count = _count(sequence, budget, chosen)
+        decoding = [row for row in self.running if row.num_pending == 1]
+        self._extend(dict.fromkeys(decoding, 1), chosen)
+        prompts = [row for row in self.running if row.num_pending > 1]
+        arrivals = self._admissible(prompts)
+        budget = prompt_budget(cost, len(chosen), self._budget - len(chosen), self._target_s)
+        shares = prompt_shares([_wanted(row) for row in [*prompts, *arrivals]], budget)
+        self._extend(dict(zip(prompts, shares, strict=False)), chosen)
+        if preempted == self.num_preemptions:
+            self._admit(dict(zip(arrivals, shares[len(prompts) :], strict=True)), chosen)
+        return list(chosen.values())
+
+    def _extend(self, counts: Mapping[Sequence, int], chosen: dict[str, Chunk]) -> None:
+        """Choose so many tokens of running rows, oldest first, as far as there are pages."""
+        for sequence, most in counts.items():
+            count = _count(sequence, most, chosen)
             if count and sequence in self.running and self._make_room(sequence, count, chosen):
                 chosen[sequence.id] = Chunk(sequence, count)
-                budget -= count
-        if preempted == self.num_preemptions:
-            self._admit(budget, chosen)
-        return list(chosen.values())
 
     def _make_room(self, sequence: Sequence, count: int, chosen: dict[str, Chunk]) -> bool:
         """Grow a row's pages, preempting newer rows while needed; False when the row itself had to go."""
@@ -116,26 +142,34 @@ class Scheduler:
         self.waiting.appendleft(victim)
         self.num_preemptions += 1
 
-    def _admit(self, budget: int, chosen: dict[str, Chunk]) -> None:
-        passed: list[Sequence] = []  # rows to rate, of which this step has enough; they hold nobody else back
-        while self.waiting and budget > 0 and len(self.running) < self._max_num_seqs:
-            sequence = self.waiting[0]
-            # The whole of it must fit now, and a page stay free: else it would be preempted as soon as it ran.
-            spare = 1 if self.running else 0
-            whole = len(sequence.tokens) + (sequence.max_tokens > 0)
-            if self._kv.missing(sequence.pages, whole) + spare > self._kv.pool.num_free:
+    def _admissible(self, prompts: list[Sequence]) -> list[Sequence]:
+        """Waiting rows for which there are places and pages, oldest first.
+
+        The whole of a row must fit beside the prompts that run already, and a page stay free: else it would be
+        preempted as soon as it ran. None is passed that waits for pages: it would starve.
+        """
+        found: list[Sequence] = []
+        free = self._kv.pool.num_free - sum(map(self._missing, prompts))
+        for sequence in islice(self.waiting, self._max_num_seqs - len(self.running)):
+            free -= self._missing(sequence)
+            if free < (1 if self.running or found else 0):
                 break
-            self.waiting.popleft()
-            count = _count(sequence, budget, chosen)
-            if not count:
-                passed.append(sequence)
-                continue
-            grown = self._kv.grow(sequence.pages, sequence.num_computed + count)
-            assert grown, "free pages were counted above"
-            self.running.append(sequence)
-            chosen[sequence.id] = Chunk(sequence, count)
-            budget -= count
-        self.waiting.extendleft(reversed(passed))
+            found.append(sequence)
+        return found
+
+    def _admit(self, counts: Mapping[Sequence, int], chosen: dict[str, Chunk]) -> None:
+        """Let admissible rows run that have a share of this step."""
+        for sequence, most in counts.items():
+            if count := _count(sequence, most, chosen):
+                grown = self._kv.grow(sequence.pages, sequence.num_computed + count)
+                assert grown, "free pages were counted before"
+                self.waiting.remove(sequence)
+                self.running.append(sequence)
+                chosen[sequence.id] = Chunk(sequence, count)
+
+    def _missing(self, sequence: Sequence) -> int:
+        """Pages that a row lacks until its first token is sampled."""
+        return self._kv.missing(sequence.pages, len(sequence.tokens) + (sequence.max_tokens > 0))
 
     def check(self) -> None:
         """Rows are in one place each; pages are held by running rows only, enough for what is computed."""
@@ -150,9 +184,13 @@ class Scheduler:
             assert self._kv.missing(row.pages, row.num_computed) == 0, "a computed token has no page"
 
 
-def _count(sequence: Sequence, budget: int, chosen: Mapping[str, Chunk]) -> int:
-    """Tokens that a row may compute in this step, beside the chunks chosen already."""
-    count = min(sequence.num_pending, budget)
+def _wanted(sequence: Sequence) -> int:
+    """Tokens that a step could compute of a row."""
+    return min(sequence.num_pending, MAX_RATED) if sequence.unrated else sequence.num_pending
+
+
+def _count(sequence: Sequence, most: int, chosen: Mapping[str, Chunk]) -> int:
+    """Of `most` tokens, those that a row may compute in this step, beside the chunks chosen already."""
     if not sequence.unrated:
-        return count
-    return min(count, MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values()))
+        return most
+    return min(most, MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values()))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 
 from graftwork.gateway.engine_slot import GenerationEngine
+from graftwork.process import set_waiting
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 
@@ -18,8 +18,7 @@ def make_engine(settings: Settings, source: VersionFiles) -> GenerationEngine:
     Raises:
         Refused: the base cannot be served.
     """
-    # Threads that spin while they wait starve the event loop; read once, when torch and numba load.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    set_waiting()  # torch is imported here
     from graftwork.engine.create import create_engine
     from graftwork.models.prepare import prepare_base
 

@@ -16,6 +16,7 @@ from graftwork.errors import GraftworkError, Unavailable
 from graftwork.gateway.app import build_app
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.real_engine import make_engine
+from graftwork.process import set_turns
 from graftwork.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         Unavailable: the address cannot be listened on.
         GraftworkError: the base could not be loaded, or the engine broke.
     """
+    set_turns()
     app = build_app(settings, make_engine=make_engine, load_in_background=True)
     run_app(app, app.state.services.engine, settings, announce)
 
