@@ -31,7 +31,7 @@ ENGINE_NUMBERS = {
     "kv_pages_total": "Pages of keys and values that there are.",
     "adapters_resident": "Adapter versions in memory.",
     "adapters_pinned": "Adapter versions in memory that may not be evicted now.",
-    "adapter_bytes": "Bytes of the pages that adapter versions hold.",
+    "adapter_bytes": "Bytes of memory that adapter versions hold.",
     "steps": "Steps that were run.",
     "generated_tokens": "Tokens that were sampled.",
     "prompt_tokens": "Prompt tokens that were computed.",
