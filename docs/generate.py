@@ -32,7 +32,7 @@ ENGINE_NUMBERS = {
     "adapters_resident": "Adapter versions in memory.",
     "adapters_pinned": "Adapter versions in memory that may not be evicted now.",
     "adapter_loads": "Times an adapter version was brought into memory.",
-    "adapter_bytes": "Bytes of the pages that adapter versions hold.",
+    "adapter_bytes": "Bytes of memory that adapter versions hold.",
     "steps": "Steps that were run.",
     "generated_tokens": "Tokens that were sampled.",
     "prompt_tokens": "Prompt tokens that were computed.",

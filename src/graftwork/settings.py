@@ -83,7 +83,7 @@ class Settings(BaseSettings):
         "step; with `max_num_seqs` of them it waits no longer.",
     )
     kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20, description="Memory for keys and values, in bytes.")
-    adapter_cache_bytes: int = Field(default=1 << 30, ge=1 << 20, description="Memory for resident adapters, in bytes.")
+    adapter_cache_bytes: int = Field(default=1 << 30, ge=1 << 16, description="Memory for resident adapters, in bytes.")
     max_rank: int = Field(default=64, ge=1, le=1024, description="Largest low-rank width that is served.")
     max_waiting: int = Field(default=1024, ge=1, description="Most requests that may queue before 503.")
     load_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for an adapter to load, in seconds.")

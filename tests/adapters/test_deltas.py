@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ import torch
 from torch import Tensor
 
 from graftwork.adapters.deltas import (
-    SLICE_ELEMENTS,
     Delta,
     DensePart,
     KroneckerPart,
@@ -24,6 +22,7 @@ from graftwork.adapters.deltas import (
 from graftwork.adapters.outline import LinearSite
 from graftwork.adapters.serving_form import LowRankSlice, Part, Site, Weights
 from graftwork.engine.adapter_cache import AdapterCache
+from graftwork.engine.form_image import image_of
 from support.fixtures import Tiny
 
 SITE = Site("linear", 0)
@@ -40,13 +39,7 @@ def added(delta: Delta, x: Tensor, width: int) -> Tensor:
     return y
 
 
-def cut(part: Part) -> Part:
-    """The same part with its weights in chunks of two rows."""
-    return part.placed({name: Weights(torch.split(one.whole(), 2)) for name, one in part.weights().items()})
-
-
-@pytest.mark.parametrize("chunks", [lambda part: part, cut], ids=["whole", "in-chunks"])
-def test_a_part_adds_its_delta(chunks: Callable[[Part], Part]) -> None:
+def test_a_part_adds_its_delta() -> None:
     torch.manual_seed(0)
     x, a, b, left, right = (torch.randn(shape) for shape in ((4, 12), (5, 12), (9, 5), (3, 4), (3, 3)))
     parts = (
@@ -55,11 +48,11 @@ def test_a_part_adds_its_delta(chunks: Callable[[Part], Part]) -> None:
         (KroneckerPart(SITE, Weights.of(left), Weights.of(right)), torch.kron(left, right)),
     )
     for part, delta in parts:
-        assert torch.allclose(added(chunks(part), x, 9), x @ delta.T, atol=1e-5)
+        assert torch.allclose(added(part, x, 9), x @ delta.T, atol=1e-5)
 
 
 @pytest.mark.parametrize("rank", [1, 16, 17, 600])
-def test_whatever_form_is_chosen_adds_the_same_and_fits_a_page(tiny: Tiny, rank: int) -> None:
+def test_whatever_form_is_chosen_adds_the_same_and_fits_the_cache(tiny: Tiny, rank: int) -> None:
     torch.manual_seed(rank)
     a, b, x = torch.randn(rank, 4096), torch.randn(2048, rank) / rank, torch.randn(4, 4096)
     forms = (low_rank(0, a, b, torch.float32), dense(0, b @ a, torch.float32))
@@ -67,15 +60,9 @@ def test_whatever_form_is_chosen_adds_the_same_and_fits_a_page(tiny: Tiny, rank:
     outline = replace(tiny.outline, linears=(LinearSite("wide", 4096, 2048, False),))
     for number, delta in enumerate(forms):
         assert torch.allclose(added(delta, x, 2048), x @ (b @ a).T, atol=2e-2)
-        cache = AdapterCache(outline, torch.float32, 1 << 26, max_rank=1)
-        cache.insert(str(number), form_of([delta]), time.monotonic(), lambda: True)
+        cache = AdapterCache(outline, torch.float32, 1 << 26)
+        cache.insert(str(number), image_of(form_of([delta]), torch.float32), time.monotonic(), lambda: True)
         cache.check()
-
-
-def test_a_slice_fits_the_smallest_page_of_the_cache() -> None:
-    from graftwork.engine.adapter_cache import _MIN_PAGE_ELEMENTS
-
-    assert SLICE_ELEMENTS <= _MIN_PAGE_ELEMENTS
 
 
 def test_halves_are_chosen_only_where_they_are_smaller() -> None:

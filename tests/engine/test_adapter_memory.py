@@ -15,8 +15,8 @@ from support.engines import FolderSource, ask, prompt_of, request, running, sett
 from support.fixtures import Tiny
 from support.scale import times
 
-#: A page is sized for the largest rank: here two pages, one adapter each.
-TWO_ADAPTERS: dict[str, Any] = {"adapter_cache_bytes": 1 << 20, "max_rank": 1024}
+#: a1 takes 128 KiB and a2 64: they fit, and nothing beside them.
+TWO_ADAPTERS: dict[str, Any] = {"adapter_cache_bytes": 192 << 10}
 
 
 class ManyVersions(FolderSource):

@@ -188,17 +188,16 @@ async def test_a_bad_adapter_is_refused_and_nothing_is_kept(tiny: Tiny, tmp_path
 
 
 async def test_more_adapters_than_memory_all_answer(tiny: Tiny) -> None:
-    # A page is sized for the largest rank: here two pages, one adapter each.
-    async with running(tiny, adapter_cache_bytes=1 << 20, max_rank=1024) as engine:
+    async with running(tiny, adapter_cache_bytes=192 << 10) as engine:  # any two of the three
         rows = [request(prompt_of(i, 6), ("a1", "a2", "a3", None)[i % 4], max_tokens=6) for i in range(24)]
         answers = await ask_all(engine, rows)
         assert all(answer.finish_reason == "length" for answer in answers)
 
 
 async def test_an_adapter_waits_for_memory_behind_steady_traffic_and_is_served(tiny: Tiny, tmp_path: Path) -> None:
-    """One page of adapter memory, always held by traffic on a1: a2 is served all the same, within seconds."""
+    """Adapter memory for one, always held by traffic on a1: a2 is served all the same, within seconds."""
     source = FolderSource(tiny.root)
-    async with running(tiny, source, adapter_cache_bytes=1 << 20, max_rank=1024) as engine:
+    async with running(tiny, source, adapter_cache_bytes=128 << 10) as engine:
         stop = asyncio.Event()
 
         async def traffic() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from graftwork.adapters.serving_form import Part, ServingForm, Site
 from graftwork.engine.adapter_cache import AdapterCache
+from graftwork.engine.form_image import image_of
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.runner import Runner
 from graftwork.errors import GenerationFailed
@@ -48,9 +49,9 @@ class _BrokenHead(_Broken):
 
 
 def plan_of(tiny: Tiny, *forms: ServingForm) -> tuple[AdapterCache, list[int]]:
-    cache = AdapterCache(tiny.outline, torch.float32, 1 << 22, max_rank=16)
+    cache = AdapterCache(tiny.outline, torch.float32, 1 << 22)
     for number, form in enumerate(forms):
-        cache.insert(str(number), form, time.monotonic(), lambda: True)
+        cache.insert(str(number), image_of(form, torch.float32), time.monotonic(), lambda: True)
     slots = [cache.pin(str(number)) for number in range(len(forms))]
     return cache, [slot for slot in slots if slot is not None]
 

@@ -1,8 +1,7 @@
 """Deltas of linear layers that are more than a low-rank slice, and the choice between the forms that a delta may take.
 
-A low-rank slice is one kernel call for all rows of a step, but each of its halves must fit a page of adapter memory,
-and an account does not know how large those are. So a slice is what fits the smallest page that there is; a larger
-product is a `LowRankPart`, whose halves are cut by rows; a delta that is smaller when written out is a `DensePart`.
+A low-rank slice is one kernel call for all rows of a step, made for ranks that are small. A larger product is a
+`LowRankPart`, two plain matmuls; a delta that is smaller when written out is a `DensePart`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from torch import Tensor
 from graftwork.adapters.outline import LinearSite
 from graftwork.adapters.serving_form import LowRankSlice, Part, ServingForm, Site, Weights
 
-#: Elements of the smallest page of adapter memory.
+#: Elements of the larger half up to which a product is a slice.
 SLICE_ELEMENTS = 1 << 16
 
 Delta = LowRankSlice | Part
@@ -50,7 +49,7 @@ class KroneckerPart(Part):
     right: Weights  # [k, n]
 
     def act(self, x: Tensor, y: Tensor, first: int) -> None:
-        left, right = self.left.whole(), self.right.whole()
+        left, right = self.left.matrix, self.right.matrix
         grid = x.reshape(len(x), left.shape[1], right.shape[1])
         y += (left @ (grid @ right.T)).flatten(1)  # [tokens, out / k, k]
 

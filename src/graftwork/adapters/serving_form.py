@@ -1,4 +1,4 @@
-"""ServingForm: an adapter's tensors in the engine's dtype and order, ready to be copied into pages.
+"""ServingForm: an adapter's tensors in the engine's dtype and order, ready to be copied into adapter memory.
 
 What a kind does comes down to three forms. A *low-rank slice* and an *affine* act at linear sites, for all rows of a
 step in one kernel call; most kinds need nothing else. A *part* is anything more, in plain torch, one segment at a
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self
 
-import torch
 from torch import Tensor
 
 #: Where a part acts; what `x` and `y` are there is told by `Part.act`.
@@ -28,45 +27,31 @@ class Site:
 
 @dataclass(frozen=True)
 class Weights:
-    """A matrix [rows, columns], or a vector as one row, cut by rows into chunks: each page holds whole rows."""
+    """A matrix of a part that is copied into adapter memory, or a vector as one row."""
 
-    chunks: tuple[Tensor, ...]  # each [some rows, columns], all but the last with equally many
+    matrix: Tensor  # [rows, columns]
 
     @classmethod
     def of(cls, tensor: Tensor) -> Self:
-        """One chunk with everything in it."""
-        return cls(((tensor[None] if tensor.ndim == 1 else tensor.flatten(1)).contiguous(),))
+        """A vector as one row, a matrix as it is, anything else with all but its first dimension as columns."""
+        return cls((tensor[None] if tensor.ndim == 1 else tensor.flatten(1)).contiguous())
 
     @property
     def shape(self) -> tuple[int, int]:
-        return sum(chunk.shape[0] for chunk in self.chunks), self.chunks[0].shape[1]
+        return self.matrix.shape[0], self.matrix.shape[1]
 
     def vector(self) -> Tensor:
         """The one row of a vector: [columns]."""
         assert self.shape[0] == 1, "a vector is one row"
-        return self.chunks[0][0]
+        return self.matrix[0]
 
     def gather(self, rows: Tensor) -> Tensor:
         """Some rows [n, columns], by their numbers [n] int64."""
-        if len(self.chunks) == 1:
-            return self.chunks[0][rows]
-        found = rows.new_empty((len(rows), self.shape[1]), dtype=self.chunks[0].dtype)
-        size = self.chunks[0].shape[0]
-        chunk_of = rows // size
-        for number in sorted(set(chunk_of.tolist())):
-            mine = chunk_of == number
-            found[mine] = self.chunks[number][rows[mine] - number * size]
-        return found
+        return self.matrix[rows]
 
     def project(self, x: Tensor) -> Tensor:
         """x Mᵀ: [tokens, columns] to [tokens, rows]."""
-        return (
-            torch.cat([x @ chunk.T for chunk in self.chunks], dim=-1) if len(self.chunks) > 1 else x @ self.chunks[0].T
-        )
-
-    def whole(self) -> Tensor:
-        """[rows, columns]; a copy when it lies in several chunks."""
-        return torch.cat(self.chunks) if len(self.chunks) > 1 else self.chunks[0]
+        return x @ self.matrix.T
 
 
 @dataclass(frozen=True)
@@ -97,7 +82,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Part:
-    """What a kind does at one site in plain torch; its `Weights` fields are copied into pages, the rest is kept.
+    """What a kind does at one site in plain torch; its `Weights` fields go to adapter memory, the rest is kept.
 
     A kind subclasses it in its own folder: a frozen dataclass with fields of type `Weights` and `act`. A `Weights`
     object that several parts of a form share is copied once.
@@ -128,7 +113,7 @@ class Part:
         raise NotImplementedError
 
     def weights(self) -> dict[str, Weights]:
-        """The fields that are copied into pages, by name."""
+        """The fields that are copied into adapter memory, by name."""
         return {field.name: value for field in fields(self) if isinstance(value := getattr(self, field.name), Weights)}
 
     def placed(self, weights: Mapping[str, Weights]) -> Self:
@@ -168,4 +153,4 @@ class ServingForm:
             yield from ((Site("linear", one.site), vector) for vector in vectors if vector is not None)
         shared = {id(weights): (part.site, weights) for part in self.parts for weights in part.weights().values()}
         for site, weights in shared.values():
-            yield from ((site, chunk) for chunk in weights.chunks)
+            yield site, weights.matrix

@@ -45,7 +45,7 @@ class EmbedLowRank(Part):
 
     def act(self, x: Tensor, y: Tensor, first: int) -> None:
         wide = y.float() if self.gain is None else y.float() * self.gain.vector()
-        y.copy_(wide + self.a.gather(x).float() @ self.b.whole().float())
+        y.copy_(wide + self.a.gather(x).float() @ self.b.matrix.float())
 
 
 @dataclass(frozen=True)

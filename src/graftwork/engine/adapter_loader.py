@@ -19,6 +19,7 @@ from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import ServingForm
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.compose import Scaled, compose
+from graftwork.engine.form_image import image_of
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import GraftworkError, Refused, Unavailable
 
@@ -95,7 +96,8 @@ class AdapterLoader:
         error: GraftworkError | None = None
         try:
             form = self._composed(flight, handle) if handle.parts else self._read(flight, handle, self._dtype)[1]
-            self._cache.insert(handle.digest, form, flight.deadline, lambda: not flight.called_off)
+            image = image_of(form, self._dtype)
+            self._cache.insert(handle.digest, image, flight.deadline, lambda: not flight.called_off)
         except GraftworkError as known:
             error = known
         except Exception as unknown:  # a loader thread must always report back, or its rows would wait for ever

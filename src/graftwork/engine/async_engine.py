@@ -94,7 +94,7 @@ class AsyncEngine:
         self.outline: Outline = outline
         self._model, self._kernels, self._config = model, kernels, config
         self._kv = KvCache(outline, dtype, config.kv_cache_bytes)
-        self._cache = AdapterCache(outline, dtype, config.adapter_cache_bytes, config.max_rank)
+        self._cache = AdapterCache(outline, dtype, config.adapter_cache_bytes)
         self._loader = AdapterLoader(
             source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded
         )

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from graftwork.engine.adapter_cache import adapter_page_elements
 from graftwork.engine.kv_cache import kv_page_elements
 from graftwork.errors import Refused
 from graftwork.models.base import PreparedBase, weight_files
@@ -21,30 +20,23 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes of the base, of both caches, and of one page of each; pages are written to only as they are used."""
+    """Bytes of the base, of both caches, and of one page of keys and values; memory is taken only as it is written."""
 
     base: int
     kv_cache: int
     kv_page: int
     adapter_cache: int
-    adapter_page: int
-    max_rank: int
 
     @property
     def total(self) -> int:
         return self.base + self.kv_cache + self.adapter_cache
 
     def check(self, memory_bytes: int) -> None:
-        """Raises Refused when a cache does not hold a page, or all of it is more than `memory_bytes`."""
+        """Raises Refused when the cache does not hold a page, or all of it is more than `memory_bytes`."""
         if self.kv_page > self.kv_cache:
             raise Refused(
                 f"One page of keys and values of this base needs {self.kv_page} bytes, more than kv_cache_bytes "
                 f"({self.kv_cache}); raise it."
-            )
-        if self.adapter_page > self.adapter_cache:
-            raise Refused(
-                f"One page of adapters of max_rank {self.max_rank} needs {self.adapter_page} bytes, more than "
-                f"adapter_cache_bytes ({self.adapter_cache}); raise it, or lower max_rank."
             )
         if self.total > memory_bytes:
             raise Refused(
@@ -61,8 +53,6 @@ def memory_need(settings: Settings, base: PreparedBase, dtype: torch.dtype) -> M
         kv_cache=settings.kv_cache_bytes,
         kv_page=kv_page_elements(base.outline) * dtype.itemsize,
         adapter_cache=settings.adapter_cache_bytes,
-        adapter_page=adapter_page_elements(base.outline, settings.max_rank) * dtype.itemsize,
-        max_rank=settings.max_rank,
     )
 
 

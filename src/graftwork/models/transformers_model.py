@@ -96,7 +96,7 @@ class TransformersModel:
     def nbytes(self) -> int:
         """Bytes that the weights take in memory, in whatever form; what two names share is there once."""
         packed: list[PackedLinear] = [part.packed for part in self._module.modules() if isinstance(part, SiteLinear)]
-        plain = {one.data_ptr(): one.nbytes for one in self._module.parameters()}
+        plain: dict[int, int] = {one.data_ptr(): one.nbytes for one in self._module.parameters()}
         head: PackedLinear = self._module.get_output_embeddings().packed
         if not head.packed:
             plain.pop(head.dense().data_ptr(), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from graftwork.adapters.serving_form import Part, Weights
@@ -21,7 +20,5 @@ class VeraPart(Part):
 
     def act(self, x: Tensor, y: Tensor, first: int) -> None:
         width_in, width_out = x.shape[1], y.shape[1]
-        narrow = torch.cat([x @ rows[:, :width_in].T for rows in self.a.chunks], dim=1) * self.between.vector()
-        begins = range(0, width_out, len(self.b.chunks[0]))  # chunks are equally long, all but the last
-        chunks = [rows[: width_out - begin] for begin, rows in zip(begins, self.b.chunks, strict=False)]
-        y += torch.cat([narrow @ rows.T for rows in chunks], dim=1) * self.after.vector()
+        narrow = (x @ self.a.matrix[:, :width_in].T) * self.between.vector()
+        y += (narrow @ self.b.matrix[:width_out].T) * self.after.vector()
