@@ -16,15 +16,29 @@ from numba import types
 from numba.core import cgutils
 
 from graftwork.kernels.jit import FLOAT32, Elements, array_at, intrinsic, jit, widen
+from graftwork.kernels.vectors import (
+    F32,
+    FLAGS,
+    I32,
+    INTEGERS,
+    LANES,
+    VECTOR,
+    accumulate,
+    constant,
+    elements,
+    i64,
+    larger,
+    load,
+    place_of,
+    prefetch,
+    size_of,
+    slot,
+    splat,
+    store,
+    total_of,
+)
 
-LANES = 16
 _CACHE_LINE = 64
-_FLAGS = ("reassoc", "contract", "nsz")
-_F32 = ir.FloatType()
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
-_INTEGERS = ir.VectorType(_I32, LANES)
-_POINTER = ir.IntType(8).as_pointer()
-_VECTOR = ir.VectorType(_F32, LANES)
 _ONE = 0x3F800000  # the bits of 1.0
 #: 2 ** f, highest term first: ln(2) ** n / n!
 _SERIES = (1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
@@ -119,13 +133,13 @@ def largest(_context: Any, at: Any, count: Any) -> Any:
 
     def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
         at, count = args
-        most = lowest = _constant(float("-inf"))
+        most = lowest = constant(float("-inf"))
         for place, valid in _masked(builder, at, count):
-            most = _larger(builder, builder.select(valid, _load(builder, place, _VECTOR, 4), lowest), most)
+            most = larger(builder, builder.select(valid, load(builder, place, VECTOR, 4), lowest), most)
         for half in (8, 4, 2, 1):
-            turned = ir.Constant(_INTEGERS, [(lane + half) % LANES for lane in range(LANES)])
-            most = _larger(builder, builder.shuffle_vector(most, most, turned), most)
-        return builder.extract_element(most, ir.Constant(_I32, 0))
+            turned = ir.Constant(INTEGERS, [(lane + half) % LANES for lane in range(LANES)])
+            most = larger(builder, builder.shuffle_vector(most, most, turned), most)
+        return builder.extract_element(most, ir.Constant(I32, 0))
 
     return types.float32(types.int64, types.int64), generate
 
@@ -139,23 +153,23 @@ def weigh(_context: Any, at: Any, count: Any, largest: Any) -> Any:
 
     def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
         at, count, largest = args
-        most, nothing, total = _splat(builder, largest), _constant(0.0), None
+        most, nothing, total = splat(builder, largest), constant(0.0), None
         for place, valid in _masked(builder, at, count):
-            power = _power(builder, builder.fsub(_load(builder, place, _VECTOR, 4), most))
+            power = _power(builder, builder.fsub(load(builder, place, VECTOR, 4), most))
             power = builder.select(valid, power, nothing)
-            builder.store(power, builder.inttoptr(place, _VECTOR.as_pointer()), align=4)
+            store(builder, power, place)
             total = power if total is None else builder.fadd(total, power)
-        return _total(builder, total)
+        return total_of(builder, total)
 
     return types.float32(types.int64, types.int64, types.float32), generate
 
 
 def _masked(builder: Any, at: Any, count: Any) -> Any:
     """The addresses of four vectors in a row, each with which of its lanes are among the first `count`."""
-    limit = _splat(builder, builder.trunc(count, _I32), _INTEGERS)
+    limit = splat(builder, builder.trunc(count, I32), INTEGERS)
     for v in range(4):
-        number = ir.Constant(_INTEGERS, list(range(v * LANES, (v + 1) * LANES)))
-        yield _at(builder, at, None, 0, 4 * LANES * v), builder.icmp_signed("<", number, limit)
+        number = ir.Constant(INTEGERS, list(range(v * LANES, (v + 1) * LANES)))
+        yield place_of(builder, at, None, 0, 4 * LANES * v), builder.icmp_signed("<", number, limit)
 
 
 @intrinsic
@@ -166,33 +180,23 @@ def exp_negative(_context: Any, x: Any) -> Any:
 
 def _power(builder: Any, x: Any) -> Any:
     """e ** x for x <= 0, a float32 or a vector of them."""
-    t = builder.fmul(x, _constant(1.4426950408889634, x.type))
-    lowest = _constant(-126.0, x.type)
+    t = builder.fmul(x, constant(1.4426950408889634, x.type))
+    lowest = constant(-126.0, x.type)
     t = builder.select(builder.fcmp_ordered("<", t, lowest), lowest, t)
     whole = _rounded(builder, t)
     f = builder.fsub(t, whole)  # 2 ** f by its series about 0, |f| <= 1/2
-    y = _constant(_SERIES[0], x.type)
+    y = constant(_SERIES[0], x.type)
     for term in _SERIES[1:]:
-        y = builder.fadd(builder.fmul(y, f, flags=_FLAGS), _constant(term, x.type), flags=_FLAGS)
-    known = builder.select(builder.fcmp_ordered("ord", whole, whole), whole, _constant(0.0, x.type))
-    integers = _INTEGERS if x.type is _VECTOR else _I32
-    exponent = builder.shl(builder.fptosi(known, integers), _constant(23, integers))  # NaN is no integer
-    return builder.fmul(y, builder.bitcast(builder.add(exponent, _constant(_ONE, integers)), x.type))
+        y = builder.fadd(builder.fmul(y, f, flags=FLAGS), constant(term, x.type), flags=FLAGS)
+    known = builder.select(builder.fcmp_ordered("ord", whole, whole), whole, constant(0.0, x.type))
+    integers = INTEGERS if x.type is VECTOR else I32
+    exponent = builder.shl(builder.fptosi(known, integers), constant(23, integers))  # NaN is no integer
+    return builder.fmul(y, builder.bitcast(builder.add(exponent, constant(_ONE, integers)), x.type))
 
 
 def _rounded(builder: Any, x: Any) -> Any:
-    kind, suffix = ir.FunctionType(x.type, [x.type]), f"v{LANES}f32" if x.type is _VECTOR else "f32"
+    kind, suffix = ir.FunctionType(x.type, [x.type]), f"v{LANES}f32" if x.type is VECTOR else "f32"
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.rint.{suffix}"), [x])
-
-
-def _total(builder: Any, vector: Any) -> Any:
-    kind = ir.FunctionType(_F32, [_F32, _VECTOR])
-    add = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{LANES}f32")
-    return builder.call(add, [ir.Constant(_F32, 0.0), vector], fastmath=_FLAGS)
-
-
-def _larger(builder: Any, a: Any, b: Any) -> Any:
-    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
 def _summing(lines: int, vectors: int) -> Callable[..., Any]:
@@ -202,27 +206,29 @@ def _summing(lines: int, vectors: int) -> Callable[..., Any]:
              out_line: Any, ahead: Any, like: Any) -> Any:  # fmt: skip
         def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
             weights, weights_line, rows, row_bytes, count, out, out_line, ahead, _like = args
-            sums = [[_slot(builder) for _ in range(vectors)] for _ in range(lines)]
+            sums = [[slot(builder) for _ in range(vectors)] for _ in range(lines)]
             for g in range(lines):
                 for v in range(vectors):
-                    builder.store(_load(builder, _at(builder, out, out_line, g, 4 * LANES * v), _VECTOR, 4), sums[g][v])
+                    builder.store(
+                        load(builder, place_of(builder, out, out_line, g, 4 * LANES * v), VECTOR, 4), sums[g][v]
+                    )
             with cgutils.for_range(builder, count) as loop:
                 row = builder.add(rows, builder.mul(loop.index, row_bytes))
-                for line in range(0, vectors * LANES * _size(like), _CACHE_LINE):
-                    _prefetch(builder, builder.add(row, builder.add(ahead, _i64(line))))
+                for line in range(0, vectors * LANES * size_of(like), _CACHE_LINE):
+                    prefetch(builder, builder.add(row, builder.add(ahead, i64(line))))
                 read = [
-                    _elements(builder, _at(builder, row, None, 0, v * LANES * _size(like)), like)
+                    elements(builder, place_of(builder, row, None, 0, v * LANES * size_of(like)), like)
                     for v in range(vectors)
                 ]
                 for g in range(lines):
-                    place = builder.add(_at(builder, weights, weights_line, g, 0), builder.shl(loop.index, _i64(2)))
-                    weight = _splat(builder, _load(builder, place, _F32, 4))
+                    place = builder.add(place_of(builder, weights, weights_line, g, 0), builder.shl(loop.index, i64(2)))
+                    weight = splat(builder, load(builder, place, F32, 4))
                     for v in range(vectors):
-                        _accumulate(builder, sums[g][v], weight, read[v])
+                        accumulate(builder, sums[g][v], weight, read[v])
             for g in range(lines):
                 for v in range(vectors):
-                    place = _at(builder, out, out_line, g, 4 * LANES * v)
-                    builder.store(builder.load(sums[g][v]), builder.inttoptr(place, _VECTOR.as_pointer()), align=4)
+                    place = place_of(builder, out, out_line, g, 4 * LANES * v)
+                    store(builder, builder.load(sums[g][v]), place)
 
         return types.void(*[types.int64] * 8, like), generate
 
@@ -236,84 +242,34 @@ def _dotting(lines: int, rows_: int) -> Callable[..., Any]:
              ahead: Any, like: Any) -> Any:  # fmt: skip
         def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
             x, x_line, rows, row_bytes, count, out, out_line, ahead, _like = args
-            sums = [[_slot(builder) for _ in range(rows_)] for _ in range(lines)]
+            sums = [[slot(builder) for _ in range(rows_)] for _ in range(lines)]
             for line in sums:
-                for slot in line:
-                    builder.store(_constant(0.0), slot)
-            with cgutils.for_range(builder, builder.lshr(count, _i64(4))) as loop:
-                first = builder.shl(loop.index, _i64(4))
+                for one in line:
+                    builder.store(constant(0.0), one)
+            with cgutils.for_range(builder, builder.lshr(count, i64(4))) as loop:
+                first = builder.shl(loop.index, i64(4))
                 given = [
-                    _load(builder, builder.add(_at(builder, x, x_line, g, 0), builder.shl(first, _i64(2))), _VECTOR, 4)
+                    load(
+                        builder, builder.add(place_of(builder, x, x_line, g, 0), builder.shl(first, i64(2))), VECTOR, 4
+                    )
                     for g in range(lines)
                 ]
                 for r in range(rows_):
-                    place = builder.add(_at(builder, rows, row_bytes, r, 0), builder.mul(first, _i64(_size(like))))
-                    _prefetch(builder, builder.add(place, ahead))
-                    row = _elements(builder, place, like)
+                    place = builder.add(
+                        place_of(builder, rows, row_bytes, r, 0), builder.mul(first, i64(size_of(like)))
+                    )
+                    prefetch(builder, builder.add(place, ahead))
+                    row = elements(builder, place, like)
                     for g in range(lines):
-                        _accumulate(builder, sums[g][r], given[g], row)
+                        accumulate(builder, sums[g][r], given[g], row)
             for g in range(lines):
                 for r in range(rows_):
-                    place = _at(builder, out, out_line, g, 4 * r)
-                    builder.store(
-                        _total(builder, builder.load(sums[g][r])), builder.inttoptr(place, _F32.as_pointer()), align=4
-                    )
+                    place = place_of(builder, out, out_line, g, 4 * r)
+                    store(builder, total_of(builder, builder.load(sums[g][r])), place)
 
         return types.void(*[types.int64] * 8, like), generate
 
     return intrinsic(tile)
-
-
-def _i64(value: int) -> Any:
-    return ir.Constant(_I64, value)
-
-
-def _constant(value: float, kind: Any = _VECTOR) -> Any:
-    return ir.Constant(kind, [value] * LANES if isinstance(kind, ir.VectorType) else value)
-
-
-def _size(like: Any) -> int:
-    return 2 if like.dtype == types.uint16 else 4
-
-
-def _slot(builder: Any) -> Any:
-    """Room for one vector that LLVM keeps in a register."""
-    return cgutils.alloca_once(builder, _VECTOR)
-
-
-def _at(builder: Any, base: Any, stride: Any, number: int, beyond: int) -> Any:
-    place = base if not number else builder.add(base, builder.mul(stride, _i64(number)))
-    return builder.add(place, _i64(beyond)) if beyond else place
-
-
-def _load(builder: Any, place: Any, kind: Any, align: int) -> Any:
-    return builder.load(builder.inttoptr(place, kind.as_pointer()), align=align)
-
-
-def _elements(builder: Any, place: Any, like: Any) -> Any:
-    """Sixteen elements as float32."""
-    if like.dtype != types.uint16:
-        return _load(builder, place, _VECTOR, 4)
-    narrow = _load(builder, place, ir.VectorType(ir.IntType(16), LANES), 2)
-    wide = builder.zext(narrow, _INTEGERS)
-    return builder.bitcast(builder.shl(wide, ir.Constant(_INTEGERS, [16] * LANES)), _VECTOR)
-
-
-def _splat(builder: Any, value: Any, kind: Any = _VECTOR) -> Any:
-    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_I32, 0))
-    return builder.shuffle_vector(one, one, ir.Constant(_INTEGERS, [0] * LANES))
-
-
-def _prefetch(builder: Any, place: Any) -> None:
-    kind = ir.FunctionType(ir.VoidType(), [_POINTER, _I32, _I32, _I32])
-    fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    read, keep, data = (ir.Constant(_I32, value) for value in (0, 3, 1))
-    builder.call(fetch, [builder.inttoptr(place, _POINTER), read, keep, data])
-
-
-def _accumulate(builder: Any, slot: Any, a: Any, b: Any) -> None:
-    product = builder.fmul(a, b, flags=_FLAGS)
-    builder.store(builder.fadd(builder.load(slot), product, flags=_FLAGS), slot)
 
 
 _sum_4x4, _sum_3x4, _sum_2x4, _sum_1x4, _sum_1x1 = (
