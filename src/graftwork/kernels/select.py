@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graftwork.kernels import affine_cpu, attention, attention_cpu, lowrank_cpu
+from graftwork.kernels import affine_cpu, attention, attention_cpu, draw_cpu, lowrank_cpu
 from graftwork.kernels.affine import AffinePlan, AffineSlots
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.linear import PackedLinear
@@ -83,6 +83,7 @@ def _cpu() -> Kernels:
         affine_cpu.warm(dtype)
         lowrank_cpu.warm(dtype)
         attention_cpu.warm(dtype)
+        draw_cpu.warm()
 
     return Kernels(
         name="cpu",
