@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-_INFINITY = (
-    0x7F80  # bfloat16's bits: below are finite numbers, above NaNs; with the sign, 0xFF80, everything above is NaN
-)
+_INFINITY, _MINUS = 0x7F80, 0xFF80  # bfloat16's bits of infinity with either sign; what is above is NaN
 
 
 def peaks(logits: torch.Tensor) -> tuple[list[bool], list[int]]:
@@ -20,14 +18,13 @@ def peaks(logits: torch.Tensor) -> tuple[list[bool], list[int]]:
     """
     if logits.device.type == "cpu" and logits.dtype == torch.bfloat16:
         bits = logits.view(torch.int16).numpy()
-        tokens = bits.argmax(-1)
-        most = np.take_along_axis(bits, tokens[:, None], -1)[:, 0]
-        if bool((most > 0).all()):  # a zero may have either sign
-            finite = (most < _INFINITY) & (bits.view(np.uint16).max(-1) <= (0x8000 | _INFINITY))
-            return finite.tolist(), tokens.tolist()
+        largest = np.maximum.reduce(bits, -1).tolist()
+        if min(largest) > 0:  # a zero may have either sign
+            unsigned = np.maximum.reduce(bits.view(np.uint16), -1).tolist()
+            finite = [one < _INFINITY and other <= _MINUS for one, other in zip(largest, unsigned, strict=True)]
+            return finite, bits.argmax(-1).tolist()
     elif logits.device.type == "cpu" and logits.dtype == torch.float32:
         numbers = logits.numpy()
-        tokens = numbers.argmax(-1)  # a NaN is the largest
-        return np.isfinite(np.take_along_axis(numbers, tokens[:, None], -1)[:, 0]).tolist(), tokens.tolist()
-    largest, best = logits.max(-1)  # a NaN is the largest
-    return largest.isfinite().tolist(), best.tolist()
+        return np.isfinite(np.maximum.reduce(numbers, -1)).tolist(), numbers.argmax(-1).tolist()  # a NaN is the largest
+    values, best = logits.max(-1)
+    return values.isfinite().tolist(), best.tolist()

@@ -110,6 +110,8 @@ class Scheduler:
         decoding = [row for row in self.running if row.num_pending == 1]
         self._extend(dict.fromkeys(decoding, 1), chosen)
         prompts = [row for row in self.running if row.num_pending > 1]
+        if not prompts and not self.waiting:
+            return list(chosen.values())
         arrivals = self._admissible(prompts)
         budget = prompt_budget(cost, len(chosen), self._budget - len(chosen), self._target_s)
         shares = prompt_shares([_wanted(row) for row in [*prompts, *arrivals]], budget)

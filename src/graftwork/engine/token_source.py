@@ -16,11 +16,10 @@ import numpy.typing as npt
 import torch
 
 from graftwork.engine.sampling_params import SamplingParams
+from graftwork.kernels import draw_cpu
 
 #: How many of the likeliest top_k and top_p look at first; a row that keeps more is sorted whole.
 HEAD = 128
-#: On a CPU rows are drawn in chunks of this much float64, which the cache holds and the allocator keeps.
-CHUNK_BYTES = 4 << 20
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 
@@ -48,17 +47,24 @@ def draw_tokens(logits: torch.Tensor, params: Sequence[SamplingParams], bits: Se
         params: of each row; temperature above 0.
         bits: of each row, 0 <= bits < 2^53; the draw is `bits / 2^53`.
     """
-    rows = max(1, CHUNK_BYTES // (8 * logits.shape[-1])) if logits.device.type == "cpu" else len(params)
-    chosen: list[int] = []
-    for start in range(0, len(params), rows):
-        part = slice(start, start + rows)
-        chosen += _draw(logits[part], params[part], bits[part])
-    return chosen
-
-
-def _draw(logits: torch.Tensor, params: Sequence[SamplingParams], bits: Sequence[int]) -> list[int]:
     unit = 2.0 ** (53 - logits.shape[-1].bit_length())  # the weight of the likeliest; vocab * unit <= 2^53
     weights = _weights(logits, params, unit)  # [rows, vocab]
+    if weights.device.type != "cpu":
+        return draw_plainly(weights, params, bits, unit)
+    return draw_cpu.draw(
+        weights,
+        int(unit),
+        bits,
+        top_k=[one.top_k for one in params],
+        top_p=[one.top_p for one in params],
+        least=[one.min_p * unit for one in params],
+    )
+
+
+def draw_plainly(
+    weights: torch.Tensor, params: Sequence[SamplingParams], bits: Sequence[int], unit: float
+) -> list[int]:
+    """The plain version of `draw_cpu.draw`, for any device; `weights` are overwritten."""
     heads = _heads(weights, params)
     _cut(
         weights,

@@ -127,6 +127,12 @@ def ints_at(address: int, count: int) -> Ints:
     return view
 
 
+@jit
+def floats_at(address: int, count: int) -> Any:
+    """The `count` float64 at an address."""
+    return numba.carray(_pointer(address, FLOAT64), (count,))
+
+
 _I32 = ir.IntType(32)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graftwork.kernels import affine_cpu, attention, attention_cpu, decoder, decoder_cpu, lowrank_cpu
+from graftwork.kernels import affine_cpu, attention, attention_cpu, decoder, decoder_cpu, draw_cpu, lowrank_cpu
 from graftwork.kernels.affine import AffinePlan, AffineSlots
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.decoder import Heads, Rotary
@@ -96,6 +96,7 @@ def _cpu() -> Kernels:
         lowrank_cpu.warm(dtype)
         attention_cpu.warm(dtype)
         decoder_cpu.warm(dtype)
+        draw_cpu.warm()
 
     return Kernels(
         name="cpu",
