@@ -12,9 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import statistics
-import tempfile
 import time
 import warnings
 from collections.abc import Sequence
@@ -25,7 +23,8 @@ import torch
 
 from graftwork import Engine
 from graftwork.models.prepare import prepare_base
-from graftwork.settings import Settings
+from in_process import bench_home
+from script import base_of, parser, report
 
 _SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 #: PEFT's config class and its fields, by the name that the figures have.
@@ -43,12 +42,13 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 def main() -> None:
     options = parse()
     with (
-        tempfile.TemporaryDirectory() as folder,
-        Engine(options.base, home=folder, cache_dir=Settings().cache) as engine,
+        base_of(options) as base,
+        bench_home(base) as home,
+        Engine(base, home=home, cache_dir=home / "cache") as engine,
     ):
-        base = prepare_base(engine.settings).folder
+        folder = prepare_base(engine.settings).folder
         for kind in KINDS:
-            engine.push(make(kind, base, Path(folder) / "made" / kind), kind)
+            engine.push(make(kind, folder, home / "made" / kind), kind)
         names: list[str | None] = [None, *KINDS]
         for name in names:
             ask(engine, [name], options, rows=1)  # loaded, so that a round measures serving
@@ -57,18 +57,14 @@ def main() -> None:
             for name in names:
                 seconds[name or "base"].append(ask(engine, [name], options, options.rows))
             seconds["mixed"].append(ask(engine, list(KINDS), options, options.rows))
-    report(options, seconds)
+    report(options, figures(options, seconds))
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=8, help="requests at a time")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of all kinds, run in turn")
-    parser.add_argument("--prompt-tokens", type=int, default=32)
-    parser.add_argument("--output-tokens", type=int, default=64)
-    parser.add_argument("--base", default="smollm2-135m")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args()
+    made = parser(__doc__, rounds=3)
+    made.add_argument("--rows", type=int, default=8, help="requests at a time")
+    made.set_defaults(prompt_tokens=32)
+    return made.parse_args()
 
 
 def make(name: str, base: Path, folder: Path) -> Path:
@@ -100,10 +96,9 @@ def ask(engine: Engine, names: Sequence[str | None], options: argparse.Namespace
     return time.perf_counter() - began
 
 
-def report(options: argparse.Namespace, seconds: dict[str, list[float]]) -> None:
+def figures(options: argparse.Namespace, seconds: dict[str, list[float]]) -> dict[str, Any]:
     tokens = options.rows * options.output_tokens
-    made: dict[str, Any] = {
-        "base": options.base,
+    return {
         "rows": options.rows,
         "output_tokens_per_s": {name: round(tokens / statistics.median(times), 1) for name, times in seconds.items()},
         "time_over_base": {
@@ -111,7 +106,6 @@ def report(options: argparse.Namespace, seconds: dict[str, list[float]]) -> None
             for name, times in seconds.items()
         },
     }
-    print(json.dumps(made) if options.json else json.dumps(made, indent=2))
 
 
 if __name__ == "__main__":

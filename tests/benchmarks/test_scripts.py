@@ -13,6 +13,7 @@ import adapter_tax
 import batching
 import floor
 import footprint
+import kinds
 import many_adapters
 import serving
 from benchmarks.conftest import Run
@@ -27,6 +28,8 @@ def test_floor_sets_each_number_of_rows_beside_its_floor(run: Run) -> None:
     figures = run(floor, *SHORT, "--rows", "2", "1")
     assert list(figures["rows"]) == ["1", "2"]
     assert figures["base_step_ms"] == figures["rows"]["2"]["base_step_ms"] > 0
+    best = run(floor, *SHORT, "--rows", "2", "--best")
+    assert best["base_step_over_floor"] == pytest.approx(best["base_step_ms"] / best["floor_a_ms"], rel=0.05)
     for one in figures["rows"].values():
         assert one["floor_a_ms"] == pytest.approx(one["matmuls_ms"] + one["keys_values_ms"], abs=0.002)
         assert one["base_step_over_floor"] == pytest.approx(one["base_step_ms"] / one["floor_a_ms"], rel=0.05)
@@ -68,6 +71,12 @@ def test_footprint_counts_a_base_once(tiny: Tiny) -> None:
 
 def test_footprint_measures_in_a_process_of_its_own() -> None:
     assert footprint.in_fresh_process(os.getpid) != os.getpid()
+
+
+def test_kinds_are_set_beside_the_base(run: Run) -> None:
+    figures = run(kinds, "--rounds", "1", "--prompt-tokens", "4", "--output-tokens", "2", "--rows", "2")
+    assert figures["time_over_base"].keys() == {"base", "mixed", *kinds.KINDS}
+    assert figures["time_over_base"]["base"] == 1
 
 
 def test_batching_shows_a_curve(run: Run) -> None:
