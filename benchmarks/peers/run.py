@@ -179,7 +179,12 @@ def report(
         "rounds": options.rounds,
         "prompt_tokens": options.prompt_tokens,
         "output_tokens": options.output_tokens,
-        "machine": {"processor": processor(), "cores": os.cpu_count(), "system": platform.platform()},
+        "machine": {
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "system": platform.platform(),
+            "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),  # the peers'; our server sets its own
+        },
         "versions": {"ours": ours} | {peer.name: peer.versions() for peer in peers},
         "cells": results,
     }
