@@ -23,10 +23,9 @@ from graftwork.kernels.jit import (
 )
 from graftwork.kernels.lowrank import Group, LowRankPlan, LowRankSlots, Segment
 from graftwork.kernels.parallel import ParallelKernel, launch
-from graftwork.kernels.tiles import add_weighted, dots
+from graftwork.kernels.tiles import add_in_order, add_weighted, dots
 
 BLOCK = 8  # tokens of a segment that read its matrices together
-RUN = 8  # jobs that a thread takes at once, where there are many
 
 
 class CpuLowRankPlan(LowRankPlan):
@@ -99,36 +98,32 @@ def _work(arguments: int, like: Elements) -> None:
     x = np.empty(BLOCK * width_in, np.float32)
     y = np.empty(BLOCK * width_out, np.float32)
     h = np.empty(BLOCK * rank, np.float32)
-    run = 1 if jobs < 4 * RUN else RUN
     while True:
-        begin = take_number(arguments) * run
-        if begin >= jobs:
+        job = take_number(arguments)
+        if job >= jobs:
             break
-        end = min(begin + run, jobs)
-        for job in range(begin, end):
-            block = job // sites
-            place = places[3 * (job % sites) : 3 * (job % sites) + 3]
-            column, width = place[1], place[2]
-            here = _matrices(table_at, line, place[0], block)
-            r, a, b = ints_at(here, 1)[0], ints_at(here + line, 1)[0], ints_at(here + 2 * line, 1)[0]
-            if r == 0:
-                continue
-            after = b  # what this thread reads next
-            if job + 1 < end:
-                site = places[3 * ((job + 1) % sites)]
-                after = ints_at(_matrices(table_at, line, site, (job + 1) // sites) + line, 1)[0]
-            tokens = ints_at(table_at + block * 8, 1)[0]
-            for t in range(tokens):
-                token = ints_at(table_at + (1 + t) * line + block * 8, 1)[0]
-                _read(array_at(x_at + token * x_stride * size, width_in, like), x[t * width_in : (t + 1) * width_in])
-                _read(array_at(y_at + (token * y_stride + column) * size, width, like), y[t * width : (t + 1) * width])
-            dots(x.ctypes.data, width_in * 4, pool_at + a * size, width_in * size, r,
-                 h.ctypes.data, r * 4, tokens, width_in, (b - a) * size, like)  # fmt: skip
+        block = job // sites
+        place = places[3 * (job % sites) : 3 * (job % sites) + 3]
+        column, width = place[1], place[2]
+        here = _matrices(table_at, line, place[0], block)
+        r, a, b = ints_at(here, 1)[0], ints_at(here + line, 1)[0], ints_at(here + 2 * line, 1)[0]
+        if r == 0:
+            continue
+        tokens = ints_at(table_at + block * 8, 1)[0]
+        for t in range(tokens):
+            token = ints_at(table_at + (1 + t) * line + block * 8, 1)[0]
+            _read(array_at(x_at + token * x_stride * size, width_in, like), x[t * width_in : (t + 1) * width_in])
+            _read(array_at(y_at + (token * y_stride + column) * size, width, like), y[t * width : (t + 1) * width])
+        dots(x.ctypes.data, width_in * 4, pool_at + a * size, width_in * size, r,
+             h.ctypes.data, r * 4, tokens, width_in, like)  # fmt: skip
+        if tokens == 1:
+            add_in_order(h.ctypes.data, pool_at + b * size, r, y.ctypes.data, width, like)
+        else:
             add_weighted(h.ctypes.data, r * 4, pool_at + b * size, width * size, r,
-                         y.ctypes.data, width * 4, tokens, width, (after - b) * size, like)  # fmt: skip
-            for t in range(tokens):
-                token = ints_at(table_at + (1 + t) * line + block * 8, 1)[0]
-                _write(y[t * width : (t + 1) * width], array_at(y_at + (token * y_stride + column) * size, width, like))
+                         y.ctypes.data, width * 4, tokens, width, 0, like)  # fmt: skip
+        for t in range(tokens):
+            token = ints_at(table_at + (1 + t) * line + block * 8, 1)[0]
+            _write(y[t * width : (t + 1) * width], array_at(y_at + (token * y_stride + column) * size, width, like))
 
 
 @jit

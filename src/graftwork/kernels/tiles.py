@@ -39,6 +39,7 @@ from graftwork.kernels.vectors import (
 )
 
 _CACHE_LINE = 64
+_AHEAD = 8192  # bytes
 _ONE = 0x3F800000  # the bits of 1.0
 #: 2 ** f, highest term first: ln(2) ** n / n!
 _SERIES = (1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
@@ -89,7 +90,7 @@ def add_weighted(weights_at: int, weights_line: int, rows_at: int, row_bytes: in
 
 @jit
 def dots(x_at: int, x_line: int, rows_at: int, row_bytes: int, count: int, out_at: int, out_line: int,
-         lines: int, width: int, ahead: int, like: Elements) -> None:  # fmt: skip
+         lines: int, width: int, like: Elements) -> None:  # fmt: skip
     """out[g, r] = x[g] · rows[r] for g < lines and r < count; x float32 [width], rows of elements [width].
 
     All are addresses, with the bytes from one line, or row, to the next.
@@ -102,18 +103,17 @@ def dots(x_at: int, x_line: int, rows_at: int, row_bytes: int, count: int, out_a
         r = 0
         while r < count:
             at, to = rows_at + r * row_bytes, o + r * 4
-            if many:
-                if count - r >= 4:
-                    _dot_4x4(x, x_line, at, row_bytes, whole, to, out_line, ahead, like)
-                    r += 4
+            if count - r >= 4:
+                if many:
+                    _dot_4x4(x, x_line, at, row_bytes, whole, to, out_line, like)
                 else:
-                    _dot_4x1(x, x_line, at, row_bytes, whole, to, out_line, ahead, like)
-                    r += 1
-            elif count - r >= 8:
-                _dot_1x8(x, x_line, at, row_bytes, whole, to, out_line, ahead, like)
-                r += 8
+                    _dot_1x4(x, x_line, at, row_bytes, whole, to, out_line, like)
+                r += 4
             else:
-                _dot_1x1(x, x_line, at, row_bytes, whole, to, out_line, ahead, like)
+                if many:
+                    _dot_4x1(x, x_line, at, row_bytes, whole, to, out_line, like)
+                else:
+                    _dot_1x1(x, x_line, at, row_bytes, whole, to, out_line, like)
                 r += 1
         step = 4 if many else 1
         if whole < width:
@@ -125,6 +125,23 @@ def dots(x_at: int, x_line: int, rows_at: int, row_bytes: int, count: int, out_a
                     for i in range(whole, width):
                         out[r] += given[i] * widen(row[i])
         g += step
+
+
+@jit
+def add_in_order(weights_at: int, rows_at: int, count: int, out_at: int, width: int, like: Elements) -> None:
+    """out += Σ weights[r] rows[r] over r < count, as `add_weighted` for one line, whose rows lie one after another.
+
+    They are read in that order, for rows that come from memory: slower than a tile where they lie in a cache.
+    """
+    weights = array_at(weights_at, count, FLOAT32)
+    whole = width - width % LANES
+    for r in range(count):
+        at = rows_at + r * width * like.itemsize
+        _add_row(weights[r], at, whole, out_at, like)
+        if whole < width:
+            row, out = array_at(at, width, like), array_at(out_at, width, FLOAT32)
+            for i in range(whole, width):
+                out[i] += weights[r] * widen(row[i])
 
 
 @intrinsic
@@ -239,40 +256,76 @@ def _dotting(lines: int, rows_: int) -> Callable[..., Any]:
     """out[g, r] = x[g, :count] · rows[r, :count], count a multiple of 16: one tile of `dots`."""
 
     def tile(_context: Any, x: Any, x_line: Any, rows: Any, row_bytes: Any, count: Any, out: Any, out_line: Any,
-             ahead: Any, like: Any) -> Any:  # fmt: skip
+             like: Any) -> Any:  # fmt: skip
         def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
-            x, x_line, rows, row_bytes, count, out, out_line, ahead, _like = args
+            x, x_line, rows, row_bytes, count, out, out_line, _like = args
             sums = [[slot(builder) for _ in range(rows_)] for _ in range(lines)]
             for line in sums:
                 for one in line:
                     builder.store(constant(0.0), one)
             with cgutils.for_range(builder, builder.lshr(count, i64(4))) as loop:
                 first = builder.shl(loop.index, i64(4))
+                beyond = builder.shl(first, i64(2))
                 given = [
-                    load(
-                        builder, builder.add(place_of(builder, x, x_line, g, 0), builder.shl(first, i64(2))), VECTOR, 4
-                    )
+                    load(builder, builder.add(place_of(builder, x, x_line, g, 0), beyond), VECTOR, 4)
                     for g in range(lines)
                 ]
                 for r in range(rows_):
-                    place = builder.add(
-                        place_of(builder, rows, row_bytes, r, 0), builder.mul(first, i64(size_of(like)))
-                    )
-                    prefetch(builder, builder.add(place, ahead))
-                    row = elements(builder, place, like)
+                    begin = builder.mul(first, i64(size_of(like)))
+                    at = builder.add(place_of(builder, rows, row_bytes, r, 0), begin)
+                    if lines == 1:  # then rows come from memory as fast as they are used
+                        prefetch(builder, builder.add(at, i64(_AHEAD)))
+                    row = elements(builder, at, like)
                     for g in range(lines):
                         accumulate(builder, sums[g][r], given[g], row)
             for g in range(lines):
                 for r in range(rows_):
-                    place = place_of(builder, out, out_line, g, 4 * r)
-                    store(builder, total_of(builder, builder.load(sums[g][r])), place)
+                    to = place_of(builder, out, out_line, g, 4 * r)
+                    store(builder, total_of(builder, builder.load(sums[g][r])), to)
 
-        return types.void(*[types.int64] * 8, like), generate
+        return types.void(*[types.int64] * 7, like), generate
 
     return intrinsic(tile)
+
+
+@intrinsic
+def _add_row(_context: Any, weight: Any, row: Any, count: Any, out: Any, like: Any) -> Any:
+    """out[:count] += weight · row[:count], count a multiple of 16."""
+
+    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        weight, row, count, out, _like = args
+        factor = splat(builder, weight)
+
+        def take(vector: Any) -> None:
+            at, to = _vector_places(builder, vector, row, out, like)
+            product = builder.fmul(factor, elements(builder, at, like), flags=FLAGS)
+            store(builder, builder.fadd(load(builder, to, VECTOR, 4), product, flags=FLAGS), to)
+
+        vectors = builder.lshr(count, i64(4))
+        with cgutils.for_range(builder, builder.lshr(vectors, i64(2))) as loop:
+            first = builder.shl(loop.index, i64(2))
+            for v in range(4):
+                take(builder.add(first, i64(v)))
+            _fetch(builder, _vector_places(builder, first, row, out, like)[0], like)
+        with cgutils.for_range_slice(builder, builder.and_(vectors, i64(-4)), vectors, i64(1)) as (index, _):
+            take(index)
+
+    return types.void(types.float32, *[types.int64] * 3, like), generate
+
+
+def _vector_places(builder: Any, vector: Any, row: Any, wide: Any, like: Any) -> tuple[Any, Any]:
+    """Where a row's vector of that number begins, and the float32 side's."""
+    first = builder.shl(vector, i64(4))
+    return builder.add(row, builder.mul(first, i64(size_of(like)))), builder.add(wide, builder.shl(first, i64(2)))
+
+
+def _fetch(builder: Any, place: Any, like: Any) -> None:
+    """Bring what four vectors will read a little later into the cache."""
+    for line in range(0, 4 * LANES * size_of(like), _CACHE_LINE):
+        prefetch(builder, builder.add(place, i64(_AHEAD + line)))
 
 
 _sum_4x4, _sum_3x4, _sum_2x4, _sum_1x4, _sum_1x1 = (
     _summing(lines, vectors) for lines, vectors in ((4, 4), (3, 4), (2, 4), (1, 4), (1, 1))
 )
-_dot_4x4, _dot_4x1, _dot_1x8, _dot_1x1 = (_dotting(lines, rows) for lines, rows in ((4, 4), (4, 1), (1, 8), (1, 1)))
+_dot_4x4, _dot_4x1, _dot_1x4, _dot_1x1 = (_dotting(lines, rows) for lines in (4, 1) for rows in (4, 1))
