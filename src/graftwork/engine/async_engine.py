@@ -10,12 +10,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from graftwork.adapters.companions.companions import Companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
 from graftwork.engine.adapter_texts import AdapterTexts
+from graftwork.engine.form_store import FormStore
 from graftwork.engine.intake import Intake
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.loop import EngineLoop, Output
@@ -42,6 +44,8 @@ class EngineConfig:
     max_num_batched_tokens: int
     kv_cache_bytes: int
     adapter_cache_bytes: int
+    forms: Path
+    form_cache_bytes: int
     max_rank: int
     max_waiting: int
     load_timeout_s: float
@@ -90,8 +94,10 @@ class AsyncEngine:
         self._model, self._kernels, self._config = model, kernels, config
         self._kv = KvCache(outline, dtype, config.kv_cache_bytes)
         self._cache = AdapterCache(outline, dtype, config.adapter_cache_bytes)
+        kept = config.form_cache_bytes
+        store = FormStore(config.forms, kept, outline, dtype, config.max_rank) if kept else None
         self._loader = AdapterLoader(
-            source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded
+            source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded, store
         )
         self._scheduler = Scheduler(self._kv, config.max_num_seqs, config.max_num_batched_tokens)
         runner = Runner(model, kernels, self._kv, self._cache.slots)
