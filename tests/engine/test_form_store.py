@@ -146,7 +146,7 @@ def test_those_not_read_for_longest_go_when_the_folder_is_full(tmp_path: Path) -
     store_in(tmp_path).write("local", "0", image())
     (one,) = blobs(tmp_path)
     size = one.stat().st_size
-    store = store_in(tmp_path, max_bytes=3 * size)
+    store = store_in(tmp_path, max_bytes=7 * size // 2)
     for age, digest in enumerate(("0", "1", "2")):
         store.write("local", digest, image())
         os.utime(store._path("local", digest), (age, age))

@@ -51,6 +51,7 @@ class FormStore:
             "max_rank": max_rank,
         }
         self._lock = threading.Lock()
+        self._unseen = self._room = 0  # bytes written since the last look through the folder, and how many may be
         sweep(root)
 
     def read(self, tenant: str, digest: str) -> FormImage | None:
@@ -84,7 +85,7 @@ class FormStore:
         except OSError as error:
             log.warning("The serving form %s cannot be written, so it is made again at each load: %s", path, error)
             return False
-        self._make_room(path)
+        self._make_room(path, sum(map(len, blob)))
         return True
 
     def _path(self, tenant: str, digest: str) -> Path:
@@ -94,17 +95,22 @@ class FormStore:
     def _key_of(self, digest: str) -> Key:
         return {"version": digest, **self._key}
 
-    def _make_room(self, kept: Path) -> None:
+    def _make_room(self, kept: Path, written: int) -> None:
+        """Look through the folder when a sixteenth of it was written since then; free as much where it is full."""
         with self._lock:
+            self._unseen += written
+            step = self._max_bytes // 16
+            if self._unseen <= self._room:
+                return
             found = sorted(_sizes(self._root))
             total = sum(size for _, _, size in found)
+            most = self._max_bytes - step if total > self._max_bytes else self._max_bytes
             for _, path, size in found:
-                if total <= self._max_bytes:
-                    return
-                if path != kept:
+                if total > most and path != kept:
                     with suppress(OSError):
                         path.unlink()
                     total -= size
+            self._unseen, self._room = 0, max(0, min(step, self._max_bytes - total))
 
 
 def _sizes(root: Path) -> Iterator[tuple[float, Path, int]]:
