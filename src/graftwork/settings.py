@@ -84,6 +84,11 @@ class Settings(BaseSettings):
     )
     kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20, description="Memory for keys and values, in bytes.")
     adapter_cache_bytes: int = Field(default=1 << 30, ge=1 << 16, description="Memory for resident adapters, in bytes.")
+    form_cache_bytes: int = Field(
+        default=8 << 30,
+        ge=0,
+        description="Disk space for adapters as they lie in memory, ready to be copied, in bytes; 0 keeps none.",
+    )
     max_rank: int = Field(default=64, ge=1, le=1024, description="Largest low-rank width that is served.")
     max_waiting: int = Field(default=1024, ge=1, description="Most requests that may queue before 503.")
     load_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for an adapter to load, in seconds.")
@@ -137,6 +142,11 @@ class Settings(BaseSettings):
     def bundles(self) -> Path:
         """Verified working copies of adapter versions, one folder per digest."""
         return self.cache / "bundles"
+
+    @property
+    def forms(self) -> Path:
+        """Serving forms of adapter versions, one blob each."""
+        return self.cache / "forms"
 
     @property
     def artifacts(self) -> Path:

@@ -70,6 +70,7 @@ class Bench:
             dtype="float32",
             kv_cache_bytes=1 << 23,
             adapter_cache_bytes=1 << 27,
+            form_cache_bytes=0,  # here a digest is a folder's name, and some change what is in it
         )
         self.tiny = Tiny(root, settings, prepare_base(settings))
         self._engines: dict[str, AsyncEngine] = {}

@@ -1,19 +1,23 @@
-"""AdapterLoader: what only shows beside the base's weights, and so in no account, is refused before it is served."""
+"""AdapterLoader: a form on disk spares a version its files; what only shows beside the base's weights is refused."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from graftwork.adapters.account import account_folder
-from graftwork.errors import Refused
+from graftwork.engine import adapter_loader
+from graftwork.errors import Damaged, Refused
 from support.edited import Tensors, edited
 from support.engines import FolderSource, ask, request, running
 from support.fixtures import Tiny
 from support.tiny import save_peft
 
+#: Two adapters composed.
+PAIR = (("a1", 1.0), ("a2", 0.5))
 Q2 = "model.layers.2.self_attn.q_proj"
 
 
@@ -30,3 +34,46 @@ async def test_a_form_that_overflows_is_refused_by_its_layer(tiny: Tiny, tmp_pat
             await ask(engine, request((1, 2, 3), "huge"))
         assert (await ask(engine, request((1, 2, 3), "whole"))).tokens
         assert engine.stats().adapters_resident == 1
+
+
+async def test_a_version_that_was_loaded_before_needs_neither_its_files_nor_its_account(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, Any] = {"cache_dir": tmp_path, "form_cache_bytes": 1 << 24, "adapter_companions": False}
+    async with running(tiny, FolderSource(tiny.root), **kept) as engine:
+        want = [await ask(engine, request((1, 2, 3), name)) for name in ("a1", "a2", PAIR)]
+    assert len(list((tmp_path / "forms").glob("local/*.form"))) == 2, "a composition is made of its parts each time"
+
+    def run(*args: object, **options: object) -> None:
+        raise AssertionError("the account was run")
+
+    source = FolderSource(tiny.root, failure=Damaged("its files are gone"))
+    async with running(tiny, source, **kept) as engine:
+        monkeypatch.setattr(adapter_loader, "account_folder", run)
+        got = [await ask(engine, request((1, 2, 3), name)) for name in ("a1", "a2")]
+        assert [(one.tokens, one.chosen) for one in got] == [(one.tokens, one.chosen) for one in want[:2]]
+        with pytest.raises(Damaged):
+            await ask(engine, request((1, 2, 3), PAIR))
+
+
+async def test_a_damaged_form_is_made_anew_from_the_files_and_replaced(tiny: Tiny, tmp_path: Path) -> None:
+    kept: dict[str, Any] = {"cache_dir": tmp_path, "form_cache_bytes": 1 << 24}
+    async with running(tiny, FolderSource(tiny.root), **kept) as engine:
+        want = await ask(engine, request((1, 2, 3), "a1"))
+    (blob,) = (tmp_path / "forms").glob("local/*.form")
+    whole = blob.read_bytes()
+    blob.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    source = FolderSource(tiny.root)
+    async with running(tiny, source, **kept) as engine:
+        got = await ask(engine, request((1, 2, 3), "a1"))
+    assert (got.tokens, got.chosen) == (want.tokens, want.chosen)
+    assert "a1" in source.reads and blob.read_bytes() == whole
+
+
+async def test_what_is_refused_leaves_no_form(tiny: Tiny, tmp_path: Path) -> None:
+    kept: dict[str, Any] = {"cache_dir": tmp_path / "cache", "form_cache_bytes": 1 << 24}
+    edited(tiny.adapter("a1"), tmp_path / "bad", lambda old: {name: one * np.nan for name, one in old.items()})
+    async with running(tiny, FolderSource(tmp_path), **kept) as engine:
+        with pytest.raises(Refused):
+            await ask(engine, request((1, 2, 3), "bad"))
+    assert not list(tmp_path.glob("cache/forms/*/*"))

@@ -1,7 +1,8 @@
-"""AdapterLoader: brings an adapter from its files into the cache, beside the step loop, once per digest at a time."""
+"""AdapterLoader: brings adapters from forms on disk, or their files, into the cache, beside the steps; each once."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -19,9 +20,12 @@ from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import ServingForm
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.compose import Scaled, compose
-from graftwork.engine.form_image import image_of
+from graftwork.engine.form_image import FormImage, image_of
+from graftwork.engine.form_store import FormStore
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import GraftworkError, Refused, Unavailable
+
+log = logging.getLogger(__name__)
 
 _THREADS = 8
 
@@ -56,11 +60,11 @@ class AdapterLoader:
 
     def __init__(
         self, source: AdapterSource, cache: AdapterCache, outline: Outline, base: BaseWeights, dtype: torch.dtype,
-        max_rank: int, timeout_s: float, on_loaded: OnLoaded,
+        max_rank: int, timeout_s: float, on_loaded: OnLoaded, store: FormStore | None = None,
     ) -> None:  # fmt: skip
         self._source, self._cache, self._outline, self._base = source, cache, outline, base
         self._dtype, self._max_rank, self._timeout_s = dtype, max_rank, timeout_s
-        self._on_loaded = on_loaded
+        self._on_loaded, self._store = on_loaded, store
         self._lock = threading.Lock()
         self._flights: dict[str, _Flight] = {}
         #: Versions brought into the cache since the start.
@@ -94,9 +98,12 @@ class AdapterLoader:
 
     def _run(self, handle: AdapterHandle, flight: _Flight) -> None:
         error: GraftworkError | None = None
+        made: FormImage | None = None
         try:
-            form = self._composed(flight, handle) if handle.parts else self._read(flight, handle, self._dtype)[1]
-            image = image_of(form, self._dtype)
+            self._go_on(flight, handle)
+            image = self._stored(handle)
+            if image is None:
+                image = made = image_of(self._form(flight, handle), self._dtype)
             self._cache.insert(handle.digest, image, flight.deadline, lambda: not flight.called_off)
         except GraftworkError as known:
             error = known
@@ -106,12 +113,32 @@ class AdapterLoader:
             del self._flights[handle.digest]
             self.num_loads += error is None
         self._on_loaded(handle.digest, error)
+        if made is not None and error is None:
+            self._keep(handle, made)  # its rows run already
+
+    def _stored(self, handle: AdapterHandle) -> FormImage | None:
+        """The form of a version as an earlier load left it on disk; a composition is never there.
+
+        Compositions are too many, one for every scale that somebody tries, and each is soon made of its parts.
+        """
+        return None if self._store is None or handle.parts else self._store.read(handle.tenant, handle.digest)
+
+    def _keep(self, handle: AdapterHandle, image: FormImage) -> None:
+        if self._store is None or handle.parts:
+            return
+        try:
+            self._store.write(handle.tenant, handle.digest, image)
+        except Exception:  # the version is resident and served all the same
+            log.exception("The serving form of %s could not be kept.", handle.label)
 
     def _go_on(self, flight: _Flight, handle: AdapterHandle) -> None:
         if flight.called_off:
             raise Unavailable(f"Nobody waits for the adapter {handle.label} any more.")
         if time.monotonic() >= flight.deadline:
             raise Unavailable(f"The adapter {handle.label} was not loaded within {self._timeout_s:g} s; try again.")
+
+    def _form(self, flight: _Flight, handle: AdapterHandle) -> ServingForm:
+        return self._composed(flight, handle) if handle.parts else self._read(flight, handle, self._dtype)[1]
 
     def _composed(self, flight: _Flight, handle: AdapterHandle) -> ServingForm:
         parts = [Scaled(part.label, *self._read(flight, part, torch.float32), scale) for part, scale in handle.parts]

@@ -10,12 +10,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from graftwork.adapters.companions.companions import Companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
 from graftwork.engine.adapter_texts import AdapterTexts
+from graftwork.engine.form_store import FormStore
 from graftwork.engine.inbox import Inbox
 from graftwork.engine.intake import Intake
 from graftwork.engine.kv_cache import KvCache
@@ -46,6 +48,8 @@ class EngineConfig:
     batch_wait_s: float
     kv_cache_bytes: int
     adapter_cache_bytes: int
+    forms: Path
+    form_cache_bytes: int
     max_rank: int
     max_waiting: int
     load_timeout_s: float
@@ -95,8 +99,10 @@ class AsyncEngine:
         self._model, self._kernels, self._config = model, kernels, config
         self._kv = KvCache(outline, dtype, config.kv_cache_bytes)
         self._cache = AdapterCache(outline, dtype, config.adapter_cache_bytes)
+        kept = config.form_cache_bytes
+        store = FormStore(config.forms, kept, outline, dtype, config.max_rank) if kept else None
         self._loader = AdapterLoader(
-            source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded
+            source, self._cache, outline, model, dtype, config.max_rank, config.load_timeout_s, self._loaded, store
         )
         self._scheduler = Scheduler(
             self._kv, config.max_num_seqs, config.max_num_batched_tokens, config.inter_token_target_s

@@ -63,6 +63,8 @@ def _config(settings: Settings, context: int) -> EngineConfig:
         batch_wait_s=settings.batch_wait_ms / 1000,
         kv_cache_bytes=settings.kv_cache_bytes,
         adapter_cache_bytes=settings.adapter_cache_bytes,
+        forms=settings.forms,
+        form_cache_bytes=settings.form_cache_bytes,
         max_rank=settings.max_rank,
         max_waiting=settings.max_waiting,
         load_timeout_s=settings.load_timeout_s,

@@ -11,6 +11,7 @@ import mmap
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
@@ -148,7 +149,11 @@ def _reserved(capacity: int) -> mmap.mmap:
         return mmap.mmap(-1, capacity)
     for spread in _SPREAD:
         try:
-            return mmap.mmap(-1, capacity * spread, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+            made = mmap.mmap(-1, capacity * spread, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
         except OSError:
             continue
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            with suppress(OSError):  # kernels read a tenth faster from pages of 2 MiB
+                made.madvise(mmap.MADV_HUGEPAGE)
+        return made
     raise MemoryError(f"The system does not give {capacity} bytes of addresses.")
