@@ -182,11 +182,12 @@ def test_every_row_ends_whatever_comes(
             for sequence in aborted:
                 scheduler.remove(sequence)
         decoding = sum(one.num_pending == 1 for one in scheduler.running)
+        here = min(seqs, len(scheduler.running) + len(scheduler.waiting))
         done = step(scheduler, cost)
         tokens = sum(count for _, count in done)
         assert tokens <= max(budget, seqs)
         if decoding and tokens > decoding + LEAST_PROMPT_TOKENS:
-            assert cost.of(tokens) <= max(0.1, 2 * cost.of(decoding)) * 1.001
+            assert cost.of(tokens) <= max(0.1, 3 * cost.of(here)) * 1.001
         assert done or not (scheduler.waiting or scheduler.running), "there is work, and none is done"
         if turn > 15 and not done:
             break
