@@ -72,8 +72,8 @@ class Settings(BaseSettings):
     inter_token_target_ms: float = Field(
         default=100.0,
         ge=0,
-        description="Longest step, in milliseconds, while prompts are computed beside requests that decode, or twice "
-        "what decoding takes alone where that is longer; prompts then get fewer tokens of it. 0: no limit.",
+        description="Longest step, in milliseconds, while prompts are computed beside requests that decode, or "
+        "three times what decoding takes where that is longer; prompts then get fewer tokens of it. 0: no limit.",
     )
     batch_wait_ms: float = Field(
         default=0.0,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from graftwork.engine import async_engine
 from graftwork.engine.request import ChatPrompt
 from graftwork.errors import Damaged, GenerationFailed, InvalidRequest, Refused, Unavailable
 from support.engines import FolderSource, ask, ask_all, prompt_of, request, running, settled
@@ -334,3 +335,25 @@ async def test_stopping_ends_running_requests_with_a_reason(tiny: Tiny) -> None:
             await task
         with pytest.raises(Unavailable):
             await ask(engine, request((1, 2)))
+
+
+async def test_an_idle_engine_waits_for_a_batch_up_to_its_size(tiny: Tiny) -> None:
+    async with running(tiny, batch_wait_ms=1000.0, max_num_seqs=3) as engine:
+        requests = [request(prompt_of(i, 5), max_tokens=8, ignore_eos=True) for i in range(3)]
+        await ask_all(engine, requests)
+        assert engine.stats().steps == 8, "all three ran in every step"
+
+
+async def test_the_event_loop_gets_one_message_per_step(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = []
+    plain = async_engine._call_in
+
+    def counted(loop: asyncio.AbstractEventLoop, call: object, *args: object) -> None:
+        messages.append(args)
+        plain(loop, call, *args)
+
+    async with running(tiny, batch_wait_ms=1000.0, max_num_seqs=4) as engine:
+        monkeypatch.setattr(async_engine, "_call_in", counted)
+        requests = [request(prompt_of(i, 5), max_tokens=6, ignore_eos=True) for i in range(4)]
+        await ask_all(engine, requests)
+        assert len(messages) == engine.stats().steps == 6

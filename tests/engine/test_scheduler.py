@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any, cast
 
@@ -181,16 +182,54 @@ def test_every_row_ends_whatever_comes(
             for sequence in aborted:
                 scheduler.remove(sequence)
         decoding = sum(one.num_pending == 1 for one in scheduler.running)
+        here = min(seqs, len(scheduler.running) + len(scheduler.waiting))
         done = step(scheduler, cost)
         tokens = sum(count for _, count in done)
         assert tokens <= max(budget, seqs)
         if decoding and tokens > decoding + LEAST_PROMPT_TOKENS:
-            assert cost.of(tokens) <= max(0.1, 2 * cost.of(decoding)) * 1.001
+            assert cost.of(tokens) <= max(0.1, 3 * cost.of(here)) * 1.001
         assert done or not (scheduler.waiting or scheduler.running), "there is work, and none is done"
         if turn > 15 and not done:
             break
     finished = [sequence for sequence, _ in made if sequence not in aborted]
     assert all(sequence.num_generated == sequence.max_tokens and not sequence.unrated for sequence in finished)
+
+
+def closed_loop(target_s: float) -> tuple[float, float]:
+    """Tokens per second, and the 99th percentile of the time between two tokens, of 32 clients on no machine."""
+    scheduler, draw = Scheduler(kv_cache(1000), 64, 512, target_s), random.Random(1)
+    cost, now, made, tokens = UNKNOWN, 0.0, 0, 0
+    last: dict[str, float] = {}
+    gaps: list[float] = []
+    while made < 128 or scheduler.running:
+        while made < 128 and len(scheduler.running) + len(scheduler.waiting) < 32:
+            made += 1
+            scheduler.add(row(str(made), draw.choice([16, 32, 64, 128, 256, 512]), 4 + made % 32))
+        chunks = scheduler.schedule(cost)
+        decoding = sum(chunk.count == 1 and chunk.completes for chunk in chunks)
+        prompt_tokens = sum(chunk.count for chunk in chunks) - decoding
+        took = (0.008 + 0.0004 * decoding + 0.00025 * prompt_tokens) * draw.uniform(1, 1.1)
+        now, cost = now + took, cost.after(decoding, prompt_tokens, took)
+        for chunk in chunks:
+            completes, sequence = chunk.completes, chunk.sequence
+            sequence.num_computed += chunk.count
+            if not completes:
+                continue
+            sequence.tokens.append(2)
+            tokens += 1
+            gaps += [now - last[sequence.id]] if sequence.id in last else []
+            last[sequence.id] = now
+            if sequence.num_generated == sequence.max_tokens:
+                scheduler.remove(sequence)
+    return tokens / now, sorted(gaps)[len(gaps) * 99 // 100]
+
+
+def test_a_target_bounds_the_time_between_tokens_and_costs_little_throughput() -> None:
+    free, long = closed_loop(0.0)
+    for target_s in (0.06, 0.1):
+        throughput, gap = closed_loop(target_s)
+        assert gap < 1.1 * target_s < long
+        assert throughput > 0.9 * free
 
 
 def test_outline_of_the_fixture_has_no_sites() -> None:

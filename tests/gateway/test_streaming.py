@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncGenerator
+from typing import Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from graftwork.engine.request import Delta
 from graftwork.errors import GenerationFailed
+from graftwork.gateway import shapes
+from graftwork.gateway.answer_shape import DONE, AnswerShape, Envelope
+from graftwork.gateway.generation import Piece
+from graftwork.gateway.signature import Signature
+from graftwork.gateway.streaming import events
 from graftwork.testing import FAKE_BASE
+from graftwork.traffic.choice import Decision
 from support.served import CHAT, HELLO, Served
 
 TEXT = "/v1/completions"
@@ -104,3 +116,37 @@ def test_neighbours_of_a_closed_stream_go_on(served: Served) -> None:
         assert served.engine.stats().running == 1
         served.engine.gate.set()
         assert list(lines)[-2] == "data: [DONE]"
+
+
+TEXTS = st.text(st.characters(codec=None, exclude_categories=()), max_size=12)  # half surrogate pairs, too
+
+
+@given(texts=st.lists(TEXTS, min_size=1, max_size=4), usage=st.booleans(), index=st.integers(0, 2))
+@pytest.mark.parametrize("shape", [shapes.CHAT, shapes.TEXT], ids=["chat", "text"])
+def test_chunks_are_written_as_json_would_write_them(
+    shape: AnswerShape, texts: list[str], usage: bool, index: int
+) -> None:
+    decision = Decision(None, 'a "base"', "implicit", "stable", "base")
+    envelope = Envelope(shape, Signature("r1", decision, "sha256:0"))
+    ends: list[Literal["stop", "length"] | None] = [*[None] * (len(texts) - 1), "stop"]
+    pieces = [(index, Delta(text, (1,), (), end, 3, 2)) for text, end in zip(texts, ends, strict=True)]
+
+    def expected(text: str, finish: str | None) -> bytes:
+        content = {"text": text} if shape is shapes.TEXT else {"delta": {"content": text} if text else {}}
+        choice = {"index": index, **content, "logprobs": None, "finish_reason": finish}
+        extra = {"graftwork": envelope.signature.to_json()} if finish else {}
+        return envelope.chunk([choice], **extra, **({"usage": None} if usage else {}))
+
+    async def written() -> list[bytes]:
+        async def rest() -> AsyncGenerator[Piece, None]:
+            for piece in pieces[1:]:
+                yield piece
+
+        made = events(pieces[0], rest(), envelope, 3, logprobs=False, include_usage=usage)
+        return [chunk async for chunk in made]
+
+    chunks = asyncio.run(written())
+    openings = 3 if shape is shapes.CHAT else 0
+    shown = [(text, end) for text, end in zip(texts, ends, strict=True) if text or end]
+    assert chunks[openings:][: len(shown)] == [expected(*one) for one in shown]
+    assert chunks[-1] == DONE

@@ -96,7 +96,8 @@ def _choose_anew(logits: torch.Tensor, rows: Sequence[SamplingRow], finite: list
     picked = [index for index, row in enumerate(rows) if finite[index] and not row.as_it_is]
     if not picked:
         return {}
-    own = logits[torch.tensor(picked, device=logits.device)].float()  # [picked, vocab], a copy
+    some = logits if len(picked) == len(rows) else logits[torch.tensor(picked, device=logits.device)]
+    own = some.to(torch.float32, copy=True)  # [picked, vocab]
     _bias(own, [rows[index] for index in picked])
     for place, index in enumerate(picked):
         if rows[index].params.penalised:
@@ -107,9 +108,9 @@ def _choose_anew(logits: torch.Tensor, rows: Sequence[SamplingRow], finite: list
         chosen |= {picked[place]: token_id for place, token_id in zip(greedy, best, strict=True)}
     if drawn := [place for place, index in enumerate(picked) if not rows[index].params.greedy]:
         tempered = own if len(drawn) == len(picked) else own[torch.tensor(drawn, device=own.device)]
-        some = [rows[picked[place]] for place in drawn]
-        bits = [uniform_bits(row.seed, len(row.output_token_ids)) for row in some]
-        tokens = draw_tokens(tempered, [row.params for row in some], bits)
+        lucky = [rows[picked[place]] for place in drawn]
+        bits = [uniform_bits(row.seed, len(row.output_token_ids)) for row in lucky]
+        tokens = draw_tokens(tempered, [row.params for row in lucky], bits)
         chosen |= {picked[place]: token_id for place, token_id in zip(drawn, tokens, strict=True)}
     return chosen
 

@@ -113,7 +113,8 @@ class Scheduler:
         if not prompts and not self.waiting:
             return list(chosen.values())
         arrivals = self._admissible(prompts)
-        budget = prompt_budget(cost, len(chosen), self._budget - len(chosen), self._target_s)
+        rows = min(len(self.running) + len(self.waiting), self._max_num_seqs)
+        budget = prompt_budget(cost, len(chosen), rows, self._budget - len(chosen), self._target_s)
         shares = prompt_shares([_wanted(row) for row in [*prompts, *arrivals]], budget)
         self._extend(dict(zip(prompts, shares, strict=False)), chosen)
         if preempted == self.num_preemptions:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 LEAST_PROMPT_TOKENS = 16
 #: A step's tokens are made a multiple of this where it can be chosen: matmul libraries prepare each new size once.
 ROUND_TO = 16
+_SHARE = 3.0  # times what decoding takes that a step may take where the target is out of reach
 _WEIGHT = 0.25  # of a new step among the older ones
 _FULL_WEIGHT_TOKENS = 64  # prompt tokens from which a step says enough about what each of them costs
 _MOST_SURPRISE = 2.0  # a step that something else held up counts as at most so many times what was expected
@@ -42,16 +43,16 @@ class StepCost:
         return replace(self, token_s=_nearer(self.token_s, max(least, (seconds - self.fixed_s) / tokens), weight))
 
 
-def prompt_budget(cost: StepCost, decoding: int, most: int, target_s: float) -> int:
+def prompt_budget(cost: StepCost, decoding: int, rows: int, most: int, target_s: float) -> int:
     """Prompt tokens, `most` at the most, that a step may take beside one token of each decoding row.
 
-    So many that the step is expected to end within `target_s`, or within twice what decoding takes alone where that is
-    longer. All of `most` where nothing decodes, nothing is known yet, or the target is 0.
+    So many that the step is expected to end within `target_s`, or within three times what a step takes in which all
+    `rows` that are here decode, where that is longer: were it less, prompts would wait while few rows decode, and
+    slowly fill a batch that ends as fast. All of `most` where nothing decodes or is known yet, or the target is 0.
     """
     if not decoding or not target_s or not cost.token_s:
         return most
-    alone = cost.of(decoding)
-    spare_s = max(target_s, 2 * alone) - alone
+    spare_s = max(target_s, _SHARE * cost.of(max(rows, decoding))) - cost.of(decoding)
     if spare_s >= most * cost.token_s:
         return most
     count = int(spare_s / cost.token_s)
