@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import httpx
 
 from graftwork.models.base import PreparedBase
 from graftwork.models.prepare import prepare_base
@@ -44,7 +47,7 @@ CELLS = (
 #: What `--peers` names; PEFT is driven in two ways.
 PEERS: dict[str, Callable[[Path], list[Peer]]] = {
     "peft": lambda envs: [PeftPeer(envs, "mixed"), PeftPeer(envs, "sequential")],
-    "vllm": lambda envs: [VllmPeer(envs)],
+    "vllm": lambda envs: [VllmPeer(envs, os.cpu_count() or 1)],
     "llamacpp": lambda envs: [LlamaCppPeer(envs, os.cpu_count() or 1)],
 }
 _ENVS = Path(__file__).resolve().parents[2] / ".graftwork" / "peers"
@@ -54,6 +57,7 @@ _CHECKED_ADAPTERS, _CHECKED_PROMPTS, _CHECKED_LENGTH = 4, 4, 32
 
 def main() -> None:
     options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # through every `finally`: no server is left behind
     peers = [peer for name in options.peers for peer in PEERS[name](options.envs)]
     for peer in peers:
         peer.install()
@@ -126,8 +130,8 @@ def compare(
         with peer.serve(work, cell) as theirs:
             checked = agreement(ours, theirs, work, names, load) if cell.adapters else {}
             pairs = alternate(ours, theirs, load, names, options.rounds)
-    except (RuntimeError, OSError) as error:
-        return {"failed": str(error)}
+    except (RuntimeError, OSError, httpx.HTTPError) as error:
+        return {"failed": str(error) or repr(error)}
     our_rounds, their_rounds = zip(*pairs, strict=True)
     return {
         "requests": requests,

@@ -30,7 +30,8 @@ class VllmPeer:
 
     name = "vllm"
 
-    def __init__(self, envs: Path) -> None:
+    def __init__(self, envs: Path, threads: int) -> None:
+        self.threads = threads
         self.environment = Environment(
             envs / self.name,
             (
@@ -57,17 +58,17 @@ class VllmPeer:
         if names:
             slots = str(len(names))
             command += ["--enable-lora", "--max-lora-rank", "16", "--max-loras", slots, "--max-cpu-loras", slots]
-        with server_process(command, url, work.scratch / f"vllm-{cell.name}.log", _variables()):
+        with server_process(command, url, work.scratch / f"vllm-{cell.name}.log", self._variables()):
             for name in names:
                 body = {"lora_name": name, "lora_path": str(work.adapters[name])}
                 httpx.post(f"{url}/v1/load_lora_adapter", json=body, timeout=60).raise_for_status()
             yield HttpTarget(url, lambda name: {"model": name})
 
-
-def _variables() -> dict[str, str]:
-    return peer_variables() | {
-        "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB: room for 32 answers many times over
-        "VLLM_CPU_OMP_THREADS_BIND": "0-1",  # by default one core is kept free
-        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
-        "HF_HUB_OFFLINE": "1",
-    }
+    def _variables(self) -> dict[str, str]:
+        return peer_variables() | {
+            "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB: room for 32 answers many times over
+            "VLLM_CPU_OMP_THREADS_BIND": f"0-{self.threads - 1}",  # by default one core is kept free
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+            "VLLM_CACHE_ROOT": str(self.environment.folder / "cache"),
+            "HF_HUB_OFFLINE": "1",
+        }
