@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +15,21 @@ from typing import Any
 
 import torch
 
+from graftwork.process import THEIRS, WAITING
 from load import Load
 from shapes import SHAPES, write_shape
 
 
+def as_served() -> None:
+    """Run the script anew with threads that wait as a server's do, unless the environment says how: torch is loaded."""
+    told = dict(os.environ)
+    if not any(name in told for name in THEIRS):
+        os.execve(sys.executable, [sys.executable, *sys.argv], told | WAITING)
+
+
 def parser(about: str | None, *, rounds: int = 0) -> argparse.ArgumentParser:
     """A parser with the options that every benchmark takes, and those of a load where there are `rounds` of it."""
+    as_served()
     made = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     base = made.add_mutually_exclusive_group()
     base.add_argument("--base", default="smollm2-135m", help="what is served")
@@ -62,7 +72,7 @@ def machine() -> dict[str, Any]:
         "cpu": names[0].partition(":")[2].strip() if names else platform.processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY", "default"),
+        "waiting": {name: os.environ[name] for name in THEIRS if name in os.environ},
         "torch": torch.__version__,
         "python": platform.python_version(),
     }

@@ -6,7 +6,7 @@ two threads call it. So a kernel is a plain C function that takes numbered jobs 
 `GOMP_parallel` of torch's OpenMP library: one pool, one policy. Without it the caller does all the jobs.
 
 With other busy processes on the same cores, threads that spin cost torch's matmuls and these kernels up to a
-hundredfold: `graftwork.process` sets `OMP_WAIT_POLICY=passive` before torch is imported.
+hundredfold: `graftwork.process` bounds their spinning before torch is imported.
 """
 
 from __future__ import annotations
