@@ -7,7 +7,7 @@ import sys
 from collections.abc import MutableMapping
 from pathlib import Path
 
-#: How OpenMP's threads wait for work: they spin for some 90 µs, longer than from one matmul to the next, and then sleep.
+#: How OpenMP's threads wait for work: they spin for some 90 µs, longer than between two matmuls, and then sleep.
 #: One that spins on takes a core from whoever could use it, be it the event loop or another process, and then all wait
 #: for a thread that does not get to run. Decision 0017 has the numbers.
 WAITING = {"GOMP_SPINCOUNT": "2000"}
