@@ -27,7 +27,7 @@ from random_adapters import ATTENTION
 from script import base_of, load_of, parser, report
 
 #: The least that `adapter_cache_bytes` may be.
-_LEAST_BYTES = 1 << 20
+_LEAST_BYTES = 1 << 16
 
 
 def main() -> None:
