@@ -11,7 +11,7 @@ import pytest
 
 from graftwork.process import SWITCH_INTERVAL_S, THEIRS, cpu_quota, set_waiting, usable_cores
 
-TELL = "import os, sys; print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules, sys.getswitchinterval())"
+TELL = "import os, sys; print(os.environ.get('OMP_WAIT_POLICY'), os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules, sys.getswitchinterval())"
 
 
 def told(code: str, **environment: str) -> list[str]:
@@ -24,13 +24,13 @@ def told(code: str, **environment: str) -> list[str]:
 
 
 def test_the_engine_of_ones_own_process_sets_it_before_torch_is_loaded() -> None:
-    assert told("from graftwork import Engine")[:2] == ["2000", "True"]
-    assert told("from graftwork import Engine", OMP_WAIT_POLICY="active")[:2] == ["None", "True"]
-    assert told("from graftwork import Engine", GOMP_SPINCOUNT="10")[:2] == ["10", "True"]
+    assert told("from graftwork import Engine")[:3] == ["active", "2000", "True"]
+    assert told("from graftwork import Engine", OMP_WAIT_POLICY="passive")[:3] == ["passive", "None", "True"]
+    assert told("from graftwork import Engine", GOMP_SPINCOUNT="10")[:3] == ["None", "10", "True"]
 
 
 def test_the_server_starts_without_torch_and_sets_it_where_the_engine_is_made() -> None:
-    assert told("import graftwork.cli.main, graftwork.gateway.server")[:2] == ["None", "False"]
+    assert told("import graftwork.cli.main, graftwork.gateway.server")[:3] == ["None", "None", "False"]
     make = """
 from graftwork.errors import GraftworkError
 from graftwork.gateway import real_engine
@@ -40,7 +40,7 @@ try:
 except GraftworkError:
     pass
 """
-    assert told(make)[0] == "2000"
+    assert told(make)[:2] == ["active", "2000"]
 
 
 def test_threads_of_a_server_take_turns_sooner() -> None:
@@ -54,7 +54,7 @@ try:
 except KeyboardInterrupt:
     pass
 """
-    assert float(told(serve)[2]) == pytest.approx(SWITCH_INTERVAL_S)
+    assert float(told(serve)[3]) == pytest.approx(SWITCH_INTERVAL_S)
 
 
 def test_once_torch_is_loaded_nothing_is_claimed() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 #: How OpenMP's threads wait for work: they spin for some 90 µs, longer than between two matmuls, and then sleep.
 #: One that spins on takes a core from whoever could use it, be it the event loop or another process, and then all wait
-#: for a thread that does not get to run. Decision 0017 has the numbers.
-WAITING = {"GOMP_SPINCOUNT": "2000"}
+#: for a thread that does not get to run. Decision 0017 has the numbers. libgomp spins a twentieth as long once several
+#: threads have run something in parallel, unless the policy is active; Intel's library reads its own variable.
+WAITING = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "2000", "KMP_BLOCKTIME": "1"}
 #: What people set who know better; any of them leaves everything to them.
 THEIRS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 #: Longest that a thread keeps the interpreter from another that wants it, in seconds; a tenth of Python's own default.
