@@ -11,7 +11,11 @@ import pytest
 
 from graftwork.process import SWITCH_INTERVAL_S, THEIRS, cpu_quota, set_waiting, usable_cores
 
-TELL = "import os, sys; print(os.environ.get('OMP_WAIT_POLICY'), os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules, sys.getswitchinterval())"
+TELL = """
+import os, sys
+told = [os.environ.get(name) for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")]
+print(*told, "torch" in sys.modules, sys.getswitchinterval())
+"""
 
 
 def told(code: str, **environment: str) -> list[str]:
