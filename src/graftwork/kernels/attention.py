@@ -15,6 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graftwork.kernels.jit import address
+
 PAGE_TOKENS = 64
 BLOCK_QUERIES = 8  # new tokens of a row that read its keys and values together
 
@@ -60,6 +62,16 @@ class AttentionRows:
         head = np.stack([self.query_start[:-1][row] + begin, queries, place], axis=1)
         order = np.argsort(-(place + queries), kind="stable")
         return np.concatenate([head, self.page_table[row]], axis=1, dtype=np.int64)[order]
+
+    @cached_property
+    def places_at(self) -> int:
+        """The address of `places`."""
+        return address(self.places)
+
+    @cached_property
+    def blocks_at(self) -> int:
+        """The address of `blocks`."""
+        return address(self.blocks)
 
     @cached_property
     def tokens_read(self) -> int:

@@ -14,7 +14,6 @@ from graftwork.kernels.jit import (
     FLOAT32,
     Elements,
     Floats,
-    address,
     array_at,
     float_at,
     float_bits,
@@ -39,7 +38,7 @@ def write_kv(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, layer: int, row
         _WRITE.compiled(k.dtype),
         tokens,
         2 * k.nbytes * _SCATTER,
-        address(rows.places),
+        rows.places_at,
         k.data_ptr(),
         *k.stride()[:2],
         v.data_ptr(),
@@ -59,13 +58,14 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionR
     assert q.dtype == keys.dtype == values.dtype, "the kernel reads all of them as one dtype"
     q = _dense(q)
     out = torch.empty(q.shape, dtype=q.dtype)
-    kv_heads, head_dim = keys.shape[2], keys.shape[3]
+    kv_heads, head_dim = keys.shape[2:4]
+    blocks, columns = rows.blocks.shape
     launch(
         _ATTEND.compiled(q.dtype),
-        len(rows.blocks) * kv_heads,  # one job: a block's queries of one kv head
+        blocks * kv_heads,  # one job: a block's queries of one kv head
         2 * rows.tokens_read * kv_heads * head_dim * q.itemsize,
-        address(rows.blocks),
-        rows.blocks.shape[1],
+        rows.blocks_at,
+        columns,
         q.data_ptr(),
         *q.stride()[:2],
         out.data_ptr(),
@@ -87,9 +87,10 @@ def warm(dtype: torch.dtype) -> None:
 
 def layer_place(pages: Tensor, layer: int) -> tuple[int, int]:
     """Where a layer begins in the first page, and how many elements lie from one page to the next."""
-    rows, columns = pages.shape[3:]
-    assert pages.stride()[2:] == (rows * columns, columns, 1), "a layer of a page is one block"
-    return pages.data_ptr() + layer * pages.stride(1) * pages.itemsize, pages.stride(0)
+    page, line, *within = pages.stride()
+    if not layer:  # once a step
+        assert within == [pages.shape[3] * pages.shape[4], pages.shape[4], 1], "a layer of a page is one block"
+    return pages.data_ptr() + layer * line * pages.itemsize, page
 
 
 def _dense(x: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from graftwork.kernels.jit import (
     BFLOAT16,
     FLOAT32,
     Elements,
-    address,
     array_at,
     float_at,
     float_bits,
@@ -59,7 +58,7 @@ def rotate_and_write(
     rows: AttentionRows,
 ) -> None:  # fmt: skip
     """As `decoder.rotate_and_write`."""
-    places = (address(rows.places), *layer_place(keys, layer), *layer_place(values, layer))
+    places = (rows.places_at, *layer_place(keys, layer), *layer_place(values, layer))
     _rotate(qkv, heads, rotary, positions, places)
 
 

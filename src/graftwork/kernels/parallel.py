@@ -38,6 +38,7 @@ Body = Callable[[int], None]  # takes the address of its arguments: next job, jo
 class Compiled:
     """A kernel for one dtype."""
 
+    briefly: Callable[[int], None]  # without letting go of the interpreter, which another thread might then keep
     call: Callable[[int], None]
     address: int
     code: Any  # keeps both alive
@@ -58,16 +59,20 @@ class ParallelKernel:
         """
         if dtype not in self._compiled:
             code = _compile(self._bodies[dtype])
-            self._compiled[dtype] = Compiled(code.ctypes, code.address, code)
+            briefly = ctypes.PYFUNCTYPE(None, ctypes.c_int64)(code.address)
+            self._compiled[dtype] = Compiled(briefly, code.ctypes, code.address, code)
         return self._compiled[dtype]
 
 
 def launch(kernel: Compiled, jobs: int, bytes_read: int, *arguments: int) -> None:
     """Do jobs 0 .. jobs - 1 of a kernel, on torch's threads where that pays; returns when all are done."""
     block = array("q", (0, jobs, *arguments))
+    if bytes_read < PARALLEL_BYTES:
+        kernel.briefly(block.buffer_info()[0])
+        return
     # A team of another size than torch's own would end threads, to start them anew at the next call.
     threads = torch.get_num_threads()
-    if jobs == 1 or threads == 1 or bytes_read < PARALLEL_BYTES:
+    if jobs == 1 or threads == 1:
         kernel.call(block.buffer_info()[0])
     else:
         gomp_parallel()(kernel.address, block.buffer_info()[0], threads, 0)
