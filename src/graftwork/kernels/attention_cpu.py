@@ -136,48 +136,53 @@ def _attend(arguments: int, like: Elements) -> None:
     most = np.empty(most_lines, np.float32)
     total = np.empty(most_lines, np.float32)
     p = np.empty(most_lines * PAGE_TOKENS, np.float32)
+    # A thread takes all heads of a block where there are many blocks: they lie side by side.
+    unit = kv_heads if jobs >= 8 * kv_heads else 1
     while True:
-        job = take_number(arguments)
-        if job >= jobs:
+        unit_at = take_number(arguments) * unit
+        if unit_at >= jobs:
             break
-        row = ints_at(table_at + (job // kv_heads) * table_stride * 8, table_stride)
-        head = job % kv_heads
-        token, queries, place = row[0], row[1], row[2]
-        lines = queries * group
-        for line in range(lines):
-            at = q_at + ((token + line // group) * q_stride + (head * group + line % group) * q_head) * size
-            given = array_at(at, head_dim, like)
-            mine = q[line * head_dim : (line + 1) * head_dim]
-            for i in range(head_dim):
-                mine[i] = widen(given[i]) * scale
-        out[: lines * head_dim] = 0
-        most[:lines] = -np.inf
-        total[:lines] = 0
-        last = (place + queries - 1) // PAGE_TOKENS
-        for number in range(last + 1):
-            page = row[3 + number]
-            keys = keys_at + (page * keys_stride + head * block) * size
-            values = values_at + (page * values_stride + head * block) * size
-            begin = number * PAGE_TOKENS
-            p[: lines * PAGE_TOKENS] = 0
-            add_weighted(q.ctypes.data, head_dim * 4, keys, PAGE_TOKENS * size, head_dim,
-                         p.ctypes.data, PAGE_TOKENS * 4, lines, PAGE_TOKENS, values - keys, like)  # fmt: skip
+        for job in range(unit_at, unit_at + unit):
+            row = ints_at(table_at + (job // kv_heads) * table_stride * 8, table_stride)
+            head = job % kv_heads
+            token, queries, place = row[0], row[1], row[2]
+            lines = queries * group
             for line in range(lines):
-                valid = min(max(place + line // group + 1 - begin, 0), PAGE_TOKENS)
-                scores = p[line * PAGE_TOKENS : (line + 1) * PAGE_TOKENS]
+                at = q_at + ((token + line // group) * q_stride + (head * group + line % group) * q_head) * size
+                given = array_at(at, head_dim, like)
+                mine = q[line * head_dim : (line + 1) * head_dim]
+                for i in range(head_dim):
+                    mine[i] = widen(given[i]) * scale
+            out[: lines * head_dim] = 0
+            most[:lines] = -np.inf
+            total[:lines] = 0
+            last = (place + queries - 1) // PAGE_TOKENS
+            for number in range(last + 1):
+                page = row[3 + number]
+                keys = keys_at + (page * keys_stride + head * block) * size
+                values = values_at + (page * values_stride + head * block) * size
+                begin = number * PAGE_TOKENS
+                p[: lines * PAGE_TOKENS] = 0
+                add_weighted(q.ctypes.data, head_dim * 4, keys, PAGE_TOKENS * size, head_dim,
+                             p.ctypes.data, PAGE_TOKENS * 4, lines, PAGE_TOKENS, values - keys, like)  # fmt: skip
+                for line in range(lines):
+                    valid = min(max(place + line // group + 1 - begin, 0), PAGE_TOKENS)
+                    scores = p[line * PAGE_TOKENS : (line + 1) * PAGE_TOKENS]
+                    mine = out[line * head_dim : (line + 1) * head_dim]
+                    most[line], total[line] = _soften(scores, valid, most[line], total[line], mine)
+                valid = min(place + queries - begin, PAGE_TOKENS)
+                after = row[3] * keys_stride + (head + 1) * block  # what is read next: the next head, or page
+                if number < last:
+                    after = row[4 + number] * keys_stride + head * block
+                add_weighted(p.ctypes.data, PAGE_TOKENS * 4, values, head_dim * size, valid,
+                             out.ctypes.data, head_dim * 4, lines, head_dim, keys_at + after * size - values, like)  # fmt: skip
+            for line in range(lines):
+                at = out_at + (((token + line // group) * kv_heads + head) * group + line % group) * head_dim * size
+                result = array_at(at, head_dim, like)
                 mine = out[line * head_dim : (line + 1) * head_dim]
-                most[line], total[line] = _soften(scores, valid, most[line], total[line], mine)
-            valid = min(place + queries - begin, PAGE_TOKENS)
-            after = keys_at + (row[4 + number] * keys_stride + head * block) * size - values if number < last else 0
-            add_weighted(p.ctypes.data, PAGE_TOKENS * 4, values, head_dim * size, valid,
-                         out.ctypes.data, head_dim * 4, lines, head_dim, after, like)  # fmt: skip
-        for line in range(lines):
-            at = out_at + (((token + line // group) * kv_heads + head) * group + line % group) * head_dim * size
-            result = array_at(at, head_dim, like)
-            mine = out[line * head_dim : (line + 1) * head_dim]
-            share = np.float32(1) / total[line]
-            for i in range(head_dim):
-                result[i] = narrow(mine[i] * share, result)
+                share = np.float32(1) / total[line]
+                for i in range(head_dim):
+                    result[i] = narrow(mine[i] * share, result)
 
 
 @jit
