@@ -174,8 +174,9 @@ def _attend(arguments: int, like: Elements) -> None:
                 after = row[3] * keys_stride + (head + 1) * block  # what is read next: the next head, or page
                 if number < last:
                     after = row[4 + number] * keys_stride + head * block
+                ahead = keys_at + after * size - values
                 add_weighted(p.ctypes.data, PAGE_TOKENS * 4, values, head_dim * size, valid,
-                             out.ctypes.data, head_dim * 4, lines, head_dim, keys_at + after * size - values, like)  # fmt: skip
+                             out.ctypes.data, head_dim * 4, lines, head_dim, ahead, like)  # fmt: skip
             for line in range(lines):
                 at = out_at + (((token + line // group) * kv_heads + head) * group + line % group) * head_dim * size
                 result = array_at(at, head_dim, like)
