@@ -135,8 +135,9 @@ def test_without_onednns_private_operators(
         {"hidden_act": "gelu"},
         {"architecture": "Mistral", "sliding_window": 600},
         {"architecture": "Olmo2"},
+        {"architecture": "OPT", "word_embed_proj_dim": 64, "ffn_dim": 128, "num_key_value_heads": 4},
     ],
-    ids=["another-activation", "a-window-longer-than-the-context", "another-family"],
+    ids=["another-activation", "a-window-longer-than-the-context", "another-family", "a-family-without-rotary-fields"],
 )
 def test_what_does_not_fit_is_left_to_transformers(changes: dict[str, Any], tmp_path: Path) -> None:
     base = prepared(tmp_path, **changes)

@@ -30,12 +30,13 @@ FAMILY = frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"
 
 def fits(module: PreTrainedModel, max_context: int) -> bool:
     """Whether a model is of the family and asks for nothing that the decoder lacks."""
+    if type(module).__name__ not in FAMILY:  # others need not have any of these fields
+        return False
     config: Any = module.config
     window = getattr(config, "sliding_window", None)
     rope = config.rope_parameters or {}
     return (
-        type(module).__name__ in FAMILY
-        and config.hidden_act == "silu"
+        config.hidden_act == "silu"
         and rope.get("partial_rotary_factor", 1.0) == 1.0
         and (window is None or window >= max_context)
     )
@@ -109,6 +110,7 @@ class Decoder:
         self._kept_bytes = 0  # of what is not packed
         self._linears: dict[str, FusedLinear] = {}
         table = _rotary_table(inner.rotary_emb, max_context)
+        assert table.shape == (max_context, outline.head_dim), "the kernels step over it by whole heads"
         self._layers = [self._layer(module, number, table) for number in range(outline.num_layers)]
         self._norm = self._kept(module, "model.norm").float()
         embedding = self._kept(module, "model.embed_tokens")
