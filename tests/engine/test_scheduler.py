@@ -150,7 +150,7 @@ def test_a_step_rates_up_to_its_limit_and_rows_that_rate_nothing_share_it() -> N
 
 
 def test_a_row_that_waits_to_be_rated_holds_nobody_else_back() -> None:
-    scheduler = Scheduler(kv_cache(100), max_num_seqs=8, max_num_batched_tokens=1000)
+    scheduler = Scheduler(kv_cache(100), max_num_seqs=8, max_num_batched_tokens=512)  # two of them would fill it
     for name, prompt, rated in (("a", 600, True), ("b", 300, True), ("c", 300, True), ("plain", 50, False)):
         scheduler.add(row(name, prompt, 9, rated=rated))
     assert step(scheduler) == [("a", MAX_RATED), ("plain", 50)]

@@ -115,7 +115,7 @@ class Scheduler:
         arrivals = self._admissible(prompts)
         rows = min(len(self.running) + len(self.waiting), self._max_num_seqs)
         budget = prompt_budget(cost, len(chosen), rows, self._budget - len(chosen), self._target_s)
-        shares = prompt_shares([_wanted(row) for row in [*prompts, *arrivals]], budget)
+        shares = _shares([*prompts, *arrivals], budget, chosen)
         self._extend(dict(zip(prompts, shares, strict=False)), chosen)
         if preempted == self.num_preemptions:
             self._admit(dict(zip(arrivals, shares[len(prompts) :], strict=True)), chosen)
@@ -187,9 +187,16 @@ class Scheduler:
             assert self._kv.missing(row.pages, row.num_computed) == 0, "a computed token has no page"
 
 
-def _wanted(sequence: Sequence) -> int:
-    """Tokens that a step could compute of a row."""
-    return min(sequence.num_pending, MAX_RATED) if sequence.unrated else sequence.num_pending
+def _shares(rows: list[Sequence], budget: int, chosen: Mapping[str, Chunk]) -> list[int]:
+    """Of `budget`, each prompt's tokens; what prompts that are rated may not take goes to the others."""
+    wanted = [min(row.num_pending, MAX_RATED) if row.unrated else row.num_pending for row in rows]
+    shares = prompt_shares(wanted, budget)
+    left = MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values())
+    for place, row in enumerate(rows):
+        if row.unrated:
+            wanted[place] = min(shares[place], left)
+            left -= len(Chunk(row, wanted[place]).rates)
+    return prompt_shares(wanted, budget)
 
 
 def _count(sequence: Sequence, most: int, chosen: Mapping[str, Chunk]) -> int:
