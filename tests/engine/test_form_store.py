@@ -121,6 +121,18 @@ def test_tables_that_point_outside_are_not_believed_even_with_a_right_checksum(t
     negative[3] = -64
     store.write("local", "b", replace(good, slices=negative))
     assert store.read("local", "b") is None
+    store.write("local", "c", replace(good, pieces=tuple(replace(one, offset=len(good.data)) for one in good.pieces)))
+    assert store.read("local", "c") is None
+
+
+def test_a_blob_whose_time_may_not_be_set_is_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_in(tmp_path).write("local", "a", image())
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert store_in(tmp_path).read("local", "a") is not None
 
 
 @dataclass(frozen=True)

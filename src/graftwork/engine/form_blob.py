@@ -59,7 +59,7 @@ def image_in(mapped: mmap.mmap, key: Key, dtype: torch.dtype, widths: Numbers) -
     """The image in a mapped blob, as views of it; `widths` [sites, 2] are those of each linear layer, in and out.
 
     Raises:
-        ValueError, LookupError, TypeError: when it is damaged, or of another key.
+        ValueError, LookupError, TypeError, ImportError, RuntimeError: when it is damaged, or of another key.
     """
     view = memoryview(mapped)
     if len(view) < _HEAD.size:

@@ -60,12 +60,13 @@ class FormStore:
         try:
             with path.open("rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            os.utime(path)
         except (OSError, ValueError):  # missing, or empty
             return None
+        with suppress(OSError):  # another user's, or removed meanwhile: what is mapped is whole all the same
+            os.utime(path)
         try:
             return image_in(mapped, self._key_of(digest), self._dtype, self._widths)
-        except (ValueError, LookupError, TypeError, ImportError) as error:
+        except (ValueError, LookupError, TypeError, ImportError, RuntimeError) as error:
             log.warning("The serving form %s is damaged and is made anew: %s", path, error)
             return None
 
