@@ -13,7 +13,7 @@ from pathlib import Path
 #: threads have run something in parallel, unless the policy is active; Intel's library reads its own variable.
 WAITING = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "2000", "KMP_BLOCKTIME": "1"}
 #: What people set who know better; any of them leaves everything to them.
-THEIRS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+THEIRS = tuple(WAITING)
 #: Longest that a thread keeps the interpreter from another that wants it, in seconds; a tenth of Python's own default.
 SWITCH_INTERVAL_S = 0.0005
 

@@ -14,7 +14,6 @@ class PagePool:
 
     def __init__(self, num_pages: int, page_elements: int, dtype: torch.dtype) -> None:
         self.num_pages = num_pages
-        self.page_elements = page_elements
         # numpy asks the system for zeroed memory and does not touch it; torch.zeros would write all of it now.
         self.buffer = torch.from_numpy(np.zeros(num_pages * page_elements * dtype.itemsize, np.uint8)).view(dtype)
         self._free = list(range(num_pages - 1, -1, -1))  # a stack: the page freed last is the warmest
@@ -27,10 +26,6 @@ class PagePool:
     @property
     def num_used(self) -> int:
         return self.num_pages - len(self._free)
-
-    @property
-    def page_bytes(self) -> int:
-        return self.page_elements * self.buffer.element_size()
 
     def allocate(self, count: int) -> list[int] | None:
         """`count` pages, or None and no change when fewer are free."""

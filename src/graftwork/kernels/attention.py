@@ -95,12 +95,12 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionR
     for row, length in enumerate(rows.context_len.tolist()):
         new = slice(int(rows.query_start[row]), int(rows.query_start[row + 1]))
         pages = torch.from_numpy(rows.page_table[row, : -(-length // PAGE_TOKENS)].astype(np.int64))
-        k, v = gather(keys, values, layer, pages, length)  # [kv_heads, length, head_dim]
+        k, v = _gather(keys, values, layer, pages, length)  # [kv_heads, length, head_dim]
         out[new] = _attend_row(q[new].float(), k.float(), v.float(), scale).to(q.dtype)
     return out
 
 
-def gather(keys: Tensor, values: Tensor, layer: int, pages: Tensor, length: int) -> tuple[Tensor, Tensor]:
+def _gather(keys: Tensor, values: Tensor, layer: int, pages: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """One row's keys and values as [kv_heads, length, head_dim], copied out of its pages."""
     k = keys[pages, layer].permute(1, 0, 3, 2).flatten(1, 2)  # from [pages, kv_heads, head_dim, PAGE_TOKENS]
     v = values[pages, layer].permute(1, 0, 2, 3).flatten(1, 2)  # from [pages, kv_heads, PAGE_TOKENS, head_dim]

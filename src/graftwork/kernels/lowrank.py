@@ -72,8 +72,6 @@ class LowRankPlan:
         self.slots = slots
         used = np.fromiter((segment.slot for segment in self.segments), np.int64, len(self.segments))
         self.rank = slots.rank[used]  # [segments, sites]
-        self.a_offset = slots.a_offset[used]  # [segments, sites]
-        self.b_offset = slots.b_offset[used]  # [segments, sites]
         self.active: list[bool] = (self.rank.max(axis=0, initial=0) > 0).tolist()  # [sites]
 
     def add(self, x: Tensor, y: Tensor, group: Group) -> None:

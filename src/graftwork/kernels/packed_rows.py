@@ -54,11 +54,6 @@ class PackedRows:
         """Some rows [n, columns], by their numbers [n] int64."""
         return self._flat.take(self._rows[rows][:, None] + self._columns)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the two tables; the matrix belongs to whoever packed it."""
-        return self._rows.nbytes + self._columns.nbytes
-
 
 def _places(shape: tuple[int, int], dtype: torch.dtype, axis: int) -> Tensor | None:
     """Where in packed memory the first element of each row lies (axis 0), or each element of the first row (axis 1)."""

@@ -1,4 +1,4 @@
-"""The inner loops of every CPU kernel, as tiles of vector registers: weighted sums of rows, and dot products.
+"""The inner loops of low-rank products and attention as tiles of vector registers: weighted sums, dot products, e ** x.
 
 NOTE: Written in LLVM's vector instructions, sixteen float32 to a vector, which LLVM splits where a processor's are
 shorter. A tile keeps all its sums in registers and reads each row once for several lines (tokens, or query heads):
