@@ -1,3 +1,5 @@
+"""Load: what a client sees is timed as it comes, and what a server breaks off counts as an error."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Random adapters and shapes: every seed another valid adapter, every shape a base that transformers loads."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Every benchmark script, made short, runs on the tiny base and gives the figures that it is read for."""
+
 from __future__ import annotations
 
 import json

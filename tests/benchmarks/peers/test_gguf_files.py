@@ -1,3 +1,5 @@
+"""GGUF files: what llama.cpp reads of our base and adapters is what they are, bit for bit."""
+
 from __future__ import annotations
 
 import json
