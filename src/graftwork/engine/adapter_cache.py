@@ -193,7 +193,7 @@ class AdapterCache:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of adapter memory that versions hold: their tensors, each at a multiple of 64, rounded up to 4 KiB."""
+        """Bytes of adapter memory that versions hold: their tensors, each at a multiple of 64, in whole pages."""
         with self._lock:
             return self._pool.used
 

@@ -1,8 +1,9 @@
-"""RangePool: ranges of one long stretch of addresses, of which never more than a budget is backed by memory.
+"""RangePool: ranges of one long stretch of addresses, of which no more than a budget is in use at a time.
 
 NOTE: A range is contiguous, so whoever holds one needs a base and offsets, and copies into it once. The machine's own
 pages do the rest: addresses are reserved many times over, memory comes as a page is first written, and what was freed
-is given back before it could exceed the budget. Fragmentation therefore costs addresses, not bytes.
+is given back before it could exceed the budget. Fragmentation therefore costs addresses, not bytes; but where the
+system backs them with huge pages, it may take up to 2 MiB more at each end of a range.
 """
 
 from __future__ import annotations
