@@ -14,6 +14,7 @@ import torch
 
 from graftwork.errors import Damaged, Refused
 from graftwork.kernels.select import kernels_for
+from graftwork.models.base import weight_files
 from graftwork.models.load import load_model
 from graftwork.models.prepare import prepare_base
 from graftwork.settings import Settings
@@ -53,6 +54,21 @@ def test_a_tied_weight_is_in_memory_once(
     assert len(packed) + len({one.data_ptr() for one in alive if not one.is_mkldnn}) == 1
     assert base.outline.embed is not None
     assert torch.equal(model.weight(base.outline.embed.path), model.weight("lm_head"))
+
+
+@pytest.mark.parametrize("implementation", ["auto", "transformers"])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_weights_do_not_change_with_the_file_they_came_from(
+    tmp_path: Path, device: str, implementation: Literal["auto", "transformers"]
+) -> None:
+    folder = make_base(tmp_path / "base", architecture="Qwen2")  # with biases
+    base = prepare_base(Settings(home=tmp_path / "home", base=str(folder)))
+    model = load_model(base, kernels_for(device), torch.float32, 512, implementation)
+    for file in weight_files(base.folder):
+        with file.open("r+b") as written:  # in place, as a mapped file would show it
+            written.seek(file.stat().st_size // 4)
+            written.write(bytes(file.stat().st_size // 2))
+    assert model.weights_digest() == model.loaded_digest
 
 
 def test_a_sharded_checkpoint_loads(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ class TransformersModel:
         self._replace_linears()
         self._watch_blocks()
         self._replace_embedding()
-        self._let_go_of_files()
+        head = module.get_output_embeddings().packed
+        _let_go_of_files(module, but=None if head.packed else head.dense())
         module.base_model.register_forward_hook(self._keep_hidden)
         for part in module.modules():
             if hasattr(part, "layer_idx"):
@@ -153,7 +154,9 @@ class TransformersModel:
         names = {id(module): path for path, module in self._module.named_modules()}
         sites = self.outline.site_of
         for path, linear in list(linear_modules(self._module)):
+            _let_go_of_files(linear)  # a bias is kept as it is, and so is W where it cannot be packed
             self._replace(path, SiteLinear(linear, sites.get(path), self._kernels, self._holder))
+        _let_go_of_files(head)
         self._replace(names[id(head)], SiteHead(head, self._kernels, self._holder))
 
     def _replace_embedding(self) -> None:
@@ -164,13 +167,6 @@ class TransformersModel:
             inner = embedding if rows is None else TiedEmbedding(head, rows)
             made = SiteEmbedding(inner, self.outline.vocab_size, self._holder)
             self._replace(self.outline.embed.path, made)
-
-    def _let_go_of_files(self) -> None:
-        """What is left of the plain weights may be views of mapped files: copy it, all but what the head keeps too."""
-        head = self._module.get_output_embeddings().packed
-        for parameter in self._module.parameters():
-            shared = not head.packed and parameter.data_ptr() == head.dense().data_ptr()
-            parameter.data = head.dense() if shared else parameter.data.clone()
 
     def _watch_blocks(self) -> None:
         of = self._module.get_submodule
@@ -185,6 +181,13 @@ class TransformersModel:
     def _keep_hidden(self, _module: object, _inputs: object, output: Any) -> None:
         if (at := self._holder.batch.hidden_at) is not None:
             self._holder.hidden = output[0][0][at]  # from [1, tokens, hidden]
+
+
+def _let_go_of_files(module: torch.nn.Module, but: Tensor | None = None) -> None:
+    """Plain weights may be views of mapped files, and change with them: copy them, all but one that is a copy."""
+    for parameter in module.parameters():
+        if but is None or parameter.data_ptr() != but.data_ptr():
+            parameter.data = parameter.data.clone()
 
 
 #: A SiteEmbedding keeps the embedding that it stands for under this name.
