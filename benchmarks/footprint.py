@@ -6,9 +6,11 @@ of a process' anonymous memory (`/proc/self/smaps_rollup`: shared pages by their
 its tables, its registry, and whatever Python has not given back.
 
 overhead_over_own_bytes          the worst of the counts, over the adapters' own bytes, minus 1; `adapters` has each
-hundred_adapters_over_two_bases  all anonymous memory the engine has with 100 adapters, over two plain bases
+hundred_adapters_over_two_bases  growth by 100 adapters, over two plain bases
+engine_over_two_bases            all anonymous memory of the process, Python, base and 100 adapters, over them
 engine_bytes                     growth by starting the engine, without adapters
-base_over_its_bytes              growth by loading the base alone, over the bytes of its weights
+base_over_its_bytes              growth by loading the base alone, over its bytes; for the second time in a process, so
+                                 that no code comes with it, and beside the first, so that nothing freed is used again
 base_counted_over_its_bytes      packed layers and plain parameters counted, over those bytes
 tied_head_bytes                  of the head, where it is one tensor with the embedding and stored once: a second copy
                                  in memory is in both lines above; 0 where they are two tensors
@@ -79,10 +81,11 @@ def measure(base: str, options: argparse.Namespace) -> dict[str, Any]:
         one = own_bytes(outline, options.rank, ATTENTION, itemsize)
         adapters = {str(count): fill(engine, count, options.rank, one, started) for count in sorted(options.counts)}
         weights = memory_need(engine.settings, prepare_base(engine.settings), engine.dtype).base
-    hundred = started - before + int(adapters["100"]["measured_bytes"]) if "100" in adapters else None
+    hundred = int(adapters["100"]["measured_bytes"]) if "100" in adapters else None
     return {
         "overhead_over_own_bytes": max(found["overhead"] for found in adapters.values()),
         "hundred_adapters_over_two_bases": _over(hundred, 2 * weights),
+        "engine_over_two_bases": _over(hundred and started - before + hundred, 2 * weights),
         "engine_bytes": started - before,
         "base_bytes": weights,
         "tied_head_bytes": outline.vocab_size * outline.hidden_size * itemsize if outline.tied else 0,
@@ -104,13 +107,13 @@ def load_alone(base: str) -> Loaded:
     with bench_home(base) as home:
         settings = Settings(base=base, home=home, cache_dir=home / "cache")
         prepared = prepare_base(settings)
+        dtype = serving_dtype(settings, prepared)
+        context = prepared.outline.max_context
+        first = load_model(prepared, kernels_for("cpu"), dtype, context)
         before = anonymous_bytes()
-        model = load_model(
-            prepared, kernels_for("cpu"), serving_dtype(settings, prepared), prepared.outline.max_context
-        )
-        measured = anonymous_bytes() - before
-        counted = model.nbytes
-        del model
+        second = load_model(prepared, kernels_for("cpu"), dtype, context)
+        measured, counted = anonymous_bytes() - before, second.nbytes
+        del first, second
     return Loaded(measured, counted)
 
 

@@ -62,22 +62,22 @@ class LowRankSlots:
 
 
 class LowRankPlan:
-    """One step's segments bound to the slots they read; made once per step, used at every site.
-
-    `active[site]` is false where no segment has anything to add: nothing needs to be called there.
-    """
+    """One step's segments bound to the slots they read; made once per step, used at every site."""
 
     def __init__(self, segments: Sequence[Segment], slots: LowRankSlots) -> None:
         self.segments = tuple(segment for segment in segments if segment.stop > segment.start)
         self.slots = slots
-        used = np.fromiter((segment.slot for segment in self.segments), np.int64, len(self.segments))
-        self.rank = slots.rank[used]  # [segments, sites]
-        self.active: list[bool] = (self.rank.max(axis=0, initial=0) > 0).tolist()  # [sites]
 
-    def add(self, x: Tensor, y: Tensor, group: Group) -> None:
-        """Add every segment's low-rank products to y [tokens, out] in place; x is [tokens, in]."""
+    def add(self, x: Tensor, y: Tensor, group: Group) -> bool:
+        """Add every segment's low-rank products to y [tokens, out] in place; x is [tokens, in].
+
+        False, and nothing was done, where no segment has anything at these sites.
+        """
+        if not any(self.slots.rank[segment.slot, list(group.sites)].any() for segment in self.segments):
+            return False
         for site, columns in zip(group.sites, group.columns, strict=True):
             lowrank_add(x, y[:, columns], site, self.segments, self.slots)
+        return True
 
 
 def lowrank_add(x: Tensor, y: Tensor, site: int, segments: Sequence[Segment], slots: LowRankSlots) -> None:

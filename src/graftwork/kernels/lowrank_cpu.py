@@ -42,7 +42,7 @@ class CpuLowRankPlan(LowRankPlan):
         owner = slot[within % BLOCK == 0]
         # For each job: how many tokens, and which; then rank, A and B at every site.
         self._jobs = len(owner)
-        self._table = np.zeros((1 + BLOCK + 3 * self.rank.shape[1], len(owner)), np.int64)
+        self._table = np.zeros((1 + BLOCK + 3 * slots.rank.shape[1], len(owner)), np.int64)
         self._table[0] = np.bincount(job, minlength=len(owner))
         self._table[1 + within % BLOCK, job] = token
         self._table[1 + BLOCK :: 3] = slots.rank[owner].T
@@ -55,13 +55,15 @@ class CpuLowRankPlan(LowRankPlan):
         # Elements of A and B that a site reads, for each element of its input and output.
         self._rank_sum: list[int] = self._table[1 + BLOCK :: 3].sum(axis=1).tolist()
 
-    def add(self, x: Tensor, y: Tensor, group: Group) -> None:
+    def add(self, x: Tensor, y: Tensor, group: Group) -> bool:
+        width_in, elements = x.shape[1], 0
+        for site, width in zip(group.sites, group.widths, strict=True):
+            elements += self._rank_sum[site] * (width_in + width)
+        if not elements:
+            return False
         assert x.dtype == y.dtype == self._dtype, "the kernel reads x, y and the pool as one dtype"
         (x_stride, x_step), (y_stride, y_step) = x.stride(), y.stride()
         assert x_step == y_step == 1, "the kernel steps over rows, not columns"
-        width_in = x.shape[1]
-        each = zip(group.sites, group.widths, strict=True)
-        elements = sum(self._rank_sum[site] * (width_in + width) for site, width in each)
         launch(
             self._kernel,
             self._jobs * len(group.sites),
@@ -76,6 +78,7 @@ class CpuLowRankPlan(LowRankPlan):
             y_stride,
             *group.places,
         )
+        return True
 
 
 def warm(dtype: torch.dtype) -> None:

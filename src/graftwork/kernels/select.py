@@ -41,9 +41,8 @@ class Kernels:
 
     def lowrank_add(self, x: Tensor, y: Tensor, group: Group, plan: LowRankPlan) -> None:
         """Add what the step's adapters have at some sites to y [tokens, out] in place; x is [tokens, in]."""
-        if any(plan.active[site] for site in group.sites):
+        if plan.add(x, y, group):
             self.launches += 1
-            plan.add(x, y, group)
 
     def scale_inputs(self, x: Tensor, site: int, plan: AffinePlan) -> Tensor:
         """x [tokens, in] as the step's adapters want it before W: x itself, or a copy with rows scaled."""

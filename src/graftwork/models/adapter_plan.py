@@ -65,6 +65,10 @@ class AdapterPlan:
 
         Where an adapter scales the input of one layer of several, its rows are multiplied once more for that layer.
         """
+        if self._affine is None and not self.acts("linear"):  # low-rank pairs only, the rule
+            y = base(x)
+            self._kernels.lowrank_add(x, y, group, self._lowrank)
+            return y
         alone = len(group.sites) == 1
         y = base(self._scaled(x, group.sites[0]) if alone else x)
         if self._affine is not None:
