@@ -100,7 +100,7 @@ class AdapterCache:
             return
         try:
             there = self._pool.buffer[reserved.where.start : reserved.where.start + image.data.nbytes]
-            there.copy_(image.data)
+            np.copyto(there.numpy(), image.data.numpy())  # torch would bring a team of threads, beside the loop's
             self._write(reserved.slot, image, reserved.where.start, there)
         except BaseException:
             with self._space:
