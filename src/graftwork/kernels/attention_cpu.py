@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graftwork.kernels.attention import BLOCK_QUERIES, PAGE_TOKENS, AttentionRows
+from graftwork.kernels.exponentials import largest, weigh
 from graftwork.kernels.jit import (
     BFLOAT16,
     FLOAT32,
@@ -24,7 +25,7 @@ from graftwork.kernels.jit import (
     widen,
 )
 from graftwork.kernels.parallel import ParallelKernel, launch
-from graftwork.kernels.tiles import add_weighted, largest, weigh
+from graftwork.kernels.tiles import add_weighted
 
 _SCATTER = 4  # a key's elements go to as many cache lines: dearer than its bytes
 

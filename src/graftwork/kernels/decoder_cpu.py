@@ -11,6 +11,7 @@ from torch import Tensor
 from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
 from graftwork.kernels.attention_cpu import layer_place
 from graftwork.kernels.decoder import Heads, Rotary
+from graftwork.kernels.exponentials import exp_negative
 from graftwork.kernels.jit import (
     BFLOAT16,
     FLOAT32,
@@ -25,7 +26,6 @@ from graftwork.kernels.jit import (
     widen,
 )
 from graftwork.kernels.parallel import ParallelKernel, launch
-from graftwork.kernels.tiles import exp_negative
 
 _NOWHERE = 0
 
