@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,11 @@ def test_importing_the_package_loads_nothing() -> None:
     assert not modules_after("import graftwork") & (HEAVY | WEB)
 
 
-def best_of(times: int, *arguments: str) -> float:
+#: What a registry verb cannot do without.
+LIBRARIES = "import alembic, fastapi, httpx, pydantic_settings, rich, sqlalchemy, typer"
+
+
+def best_of(times: int, *arguments: str, command: Sequence[str] = ("-m", "graftwork.cli")) -> float:
     """The least processor time of `graftwork …`, in seconds: what it takes where nothing else runs."""
 
     def spent() -> float:
@@ -56,7 +61,7 @@ def best_of(times: int, *arguments: str) -> float:
 
     def once() -> float:
         before = spent()
-        subprocess.run([sys.executable, "-m", "graftwork.cli", *arguments], capture_output=True, check=True)
+        subprocess.run([sys.executable, *command, *arguments], capture_output=True, check=True)
         return spent() - before
 
     return min(once() for _ in range(times))
@@ -69,7 +74,8 @@ def test_help_takes_a_third_of_a_second() -> None:
 @pytest.mark.usefixtures("outline")
 def test_a_registry_verb_takes_a_second(cli: Cli) -> None:
     cli("list")
-    assert best_of(3, "list") <= 1.0
+    slow_machine = 2.5 * best_of(3, LIBRARIES, command=("-c",))
+    assert best_of(3, "list") <= max(1.0, slow_machine)
 
 
 def test_version(cli: Cli) -> None:
