@@ -117,10 +117,15 @@ def _write(arguments: int, like: Elements) -> None:
             v = array_at(v_at + (token * v_stride + head * v_head) * size, head_dim, like)
             to_k = array_at(keys_at + (page[token] * keys_stride + head * block) * size, block, like)
             to_v = array_at(values_at + (page[token] * values_stride + head * block) * size, block, like)
-            place = offset[token]
-            for i in range(head_dim):
-                to_k[i * PAGE_TOKENS + place] = k[i]
-            to_v[place * head_dim : (place + 1) * head_dim] = v
+            put(k, v, to_k, to_v, offset[token])
+
+
+@jit
+def put(k: Elements, v: Elements, keys: Elements, values: Elements, offset: int) -> None:
+    """One head's key and value [head_dim] of a token to their place in that head's blocks of a page."""
+    for i in range(len(k)):
+        keys[i * PAGE_TOKENS + offset] = k[i]
+    values[offset * len(v) : (offset + 1) * len(v)] = v
 
 
 @jit

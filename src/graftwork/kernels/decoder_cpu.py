@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
-from graftwork.kernels.attention_cpu import layer_place
+from graftwork.kernels.attention_cpu import layer_place, put
 from graftwork.kernels.decoder import Heads, Rotary
 from graftwork.kernels.exponentials import exp_negative
 from graftwork.kernels.jit import (
@@ -152,15 +152,13 @@ def _turn(arguments: int, like: Elements) -> None:
                 low[i] = narrow(first[i] * cos[i] - second[i] * sin[i], low)
                 high[i] = narrow(second[i] * cos[i] + first[i] * sin[i], high)
         if places_at != _NOWHERE:
-            page, place = ints_at(places_at, jobs)[token], ints_at(places_at + jobs * 8, jobs)[token]
+            page, offset = ints_at(places_at, jobs)[token], ints_at(places_at + jobs * 8, jobs)[token]
             for head in range(key_heads):
                 k = array_at(at + (queries + head) * head_dim * size, head_dim, like)
                 v = array_at(at + (queries + key_heads + head) * head_dim * size, head_dim, like)
                 to_k = array_at(keys_at + (page * keys_stride + head * block) * size, block, like)
                 to_v = array_at(values_at + (page * values_stride + head * block) * size, block, like)
-                for i in range(head_dim):
-                    to_k[i * PAGE_TOKENS + place] = k[i]
-                to_v[place * head_dim : (place + 1) * head_dim] = v
+                put(k, v, to_k, to_v, offset)
 
 
 @jit
