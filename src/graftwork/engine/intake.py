@@ -64,6 +64,7 @@ class Intake:
             detokenizer=text.detokenizer(after=tokens if params.echo else ()),
             stop=StopMatcher(params.stop),
             text=text,
+            caller=request.caller,
             echo=text.echo(request.prompt, tokens) if params.echo else "",
         )
 
@@ -91,6 +92,7 @@ class Intake:
             detokenizer=text.detokenizer(),
             stop=StopMatcher(()),
             text=text,
+            caller=request.caller,
             pooler=Pooler(request.pooling),
         )
 

@@ -39,6 +39,20 @@ class AdapterHandle:
 
 
 @dataclass(frozen=True)
+class Caller:
+    """Who a request is from, as far as the engine is concerned: whose share it counts in, and whose cache it reads.
+
+    `weight` is the tenant's part of the machine beside other tenants (2.0 gets twice as much as 1.0). Inside a tenant,
+    requests of a smaller `priority` go first. Requests share cached prompts only where tenant and `salt` are the same.
+    """
+
+    tenant: str = "local"
+    weight: float = 1.0
+    priority: int = 0
+    salt: str = ""
+
+
+@dataclass(frozen=True)
 class GenerationRequest:
     """One prompt to continue; `adapter` None means the base itself."""
 
@@ -50,6 +64,7 @@ class GenerationRequest:
     companions: bool = True
     #: Tokens at most where neither `params` nor the adapter says; cut to what the context holds. None: all of that.
     usual_tokens: int | None = None
+    caller: Caller = Caller()
 
 
 @dataclass(frozen=True)
@@ -62,6 +77,7 @@ class PoolingRequest:
     adapter: AdapterHandle | None = None
     #: Whether the tokens that the adapter adds to the tokenizer are used, where it carries some.
     companions: bool = True
+    caller: Caller = Caller()
 
 
 @dataclass(frozen=True)

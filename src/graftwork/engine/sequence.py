@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from graftwork.adapters.serving_form import Traits
 from graftwork.engine.detokenizer import Detokenizer
 from graftwork.engine.pooler import Pooler
-from graftwork.engine.request import AdapterHandle, TokenLogprob
+from graftwork.engine.request import AdapterHandle, Caller, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.stop import StopMatcher
 from graftwork.engine.text import Text
@@ -35,6 +35,7 @@ class Sequence:
     detokenizer: Detokenizer
     stop: StopMatcher
     text: Text  # the base's, or that of an adapter which brings its own words
+    caller: Caller = field(default_factory=Caller)
     echo: str = ""  # what the answer's text begins with
     pooler: Pooler | None = None  # of a row that generates nothing and ends with its prompt
     arrival: int = 0
