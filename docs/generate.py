@@ -28,6 +28,7 @@ ENGINE_NUMBERS = {
     "running": "Rows in the batch now.",
     "waiting": "Rows that wait for their adapter or for a place in the batch.",
     "kv_pages_used": "Pages of keys and values that rows hold, of 64 tokens each.",
+    "kv_pages_cached": "Pages that no row holds and that keep what they hold until pages are needed.",
     "kv_pages_total": "Pages of keys and values that there are.",
     "adapters_resident": "Adapter versions in memory.",
     "adapters_pinned": "Adapter versions in memory that may not be evicted now.",
@@ -38,6 +39,8 @@ ENGINE_NUMBERS = {
     "prompt_tokens": "Prompt tokens that were computed.",
     "failed_rows": "Rows that ended with an error; their neighbours did not.",
     "preemptions": "Times a row gave up its pages, to be computed again.",
+    "prefix_cache_queried_tokens": "Prompt tokens of requests that may begin with cached ones.",
+    "prefix_cache_hit_tokens": "Of these, tokens that were cached and not computed.",
     "adapter_kernel_launches": "Launches of adapter kernels; steps of base rows alone have none.",
     "max_distinct_adapters_in_step": "The most different adapters that shared one forward pass.",
 }

@@ -166,6 +166,34 @@ def test_a_name_with_new_bytes_answers_with_them_and_what_runs_ends_on_the_old(
         assert begun + "".join(pieces) == truth(tiny, "a1", 60)
 
 
+def test_the_cache_follows_the_version_and_not_the_name(engine: Engine, tiny: Tiny) -> None:
+    """A, then B under the same name, then back to A: each answers as if it were alone, and B finds nothing of A's."""
+    prompt = [1 + index % 250 for index in range(150)]
+    greedy: dict[str, Any] = {"temperature": 0, "max_tokens": 8, "ignore_eos": True}
+
+    def ask(cached: int, folder: str, **more: Any) -> None:
+        answer = engine.generate(prompt, adapter="turned", **greedy, **more)
+        tokens, _ = Oracle(tiny.root / "base", tiny.root / folder).greedy(prompt, 8)
+        assert answer.text == byte_tokenizer().decode(tokens, skip_special_tokens=True)
+        assert (answer.cached_tokens, answer.prompt_tokens) == (cached, 150)
+
+    engine.push(tiny.adapter("a1"), "turned:1.0.0")
+    engine.registry.promote("local", "turned:1.0.0", actor="me")
+    ask(0, "a1")
+    ask(128, "a1")
+    ask(0, "a1", cache_salt="mine")
+    ask(128, "a1", cache_salt="mine")
+    engine.push(tiny.adapter("a2"), "turned:2.0.0")
+    engine.registry.promote("local", "turned:2.0.0", actor="me")
+    ask(0, "a2")
+    ask(128, "a2")
+    engine.registry.rollback("local", "turned", actor="me")
+    ask(128, "a1")
+    with pytest.raises(InvalidRequest, match="cache_salt must be a text") as caught:
+        engine.generate(prompt, cache_salt="")
+    assert caught.value.field == "cache_salt"
+
+
 def test_versions_of_one_name_answer_side_by_side(engine: Engine, tiny: Tiny) -> None:
     names = {"beside:1.0.0": "a1", "beside:2.0.0": "a2", "beside:3.0.0": "a3"}
     digests = {reference: engine.push(tiny.adapter(folder), reference).digest for reference, folder in names.items()}

@@ -21,11 +21,20 @@ from graftwork.db import Database
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
 from graftwork.engine.pooled import probabilities, vector
-from graftwork.engine.request import ChatPrompt, Delta, GenerationRequest, Pooled, Pooling, PoolingRequest, Prompt
+from graftwork.engine.request import (
+    Caller,
+    ChatPrompt,
+    Delta,
+    GenerationRequest,
+    Pooled,
+    Pooling,
+    PoolingRequest,
+    Prompt,
+)
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.errors import InvalidRequest
 from graftwork.models.prepare import prepare_base
-from graftwork.protocol.adapters import MAX_ADAPTERS, ScaledAdapter
+from graftwork.protocol.adapters import MAX_ADAPTERS, ScaledAdapter, read_salt
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -55,6 +64,8 @@ class Answer:
     finish_reason: str
     prompt_tokens: int
     completion_tokens: int
+    #: Of the prompt's tokens, those that an earlier request has left behind and nobody computed again.
+    cached_tokens: int = 0
 
 
 class Engine:
@@ -102,9 +113,10 @@ class Engine:
         return self._pushes.push(LOCAL, name, manifest, semver=semver or None, metadata=metadata, actor=LOCAL).version
 
     def generate(self, prompt: Input, *, adapter: Adapter = None, **params: Any) -> Answer:
-        """The whole answer; `params` are the fields of `SamplingParams`, and `companions`.
+        """The whole answer; `params` are the fields of `SamplingParams`, `companions` and `cache_salt`.
 
-        `companions="base"` leaves aside the chat template, tokens and defaults that the adapter may carry.
+        `companions="base"` leaves aside the chat template, tokens and defaults that the adapter may carry. Only calls
+        with the same `cache_salt` begin with what others have computed.
 
         Raises:
             UnknownModel, InvalidRequest, Refused, Unavailable, GenerationFailed: as the server answers.
@@ -168,19 +180,23 @@ class Engine:
                 text, last = text + delta.text, delta
         assert last is not None and last.finish_reason is not None, "an answer ends with a reason"
         digest = decision.digest or self._engine.outline.weights_digest
-        return Answer(text, decision.model, digest, last.finish_reason, last.prompt_tokens, last.completion_tokens)
+        return Answer(
+            text, decision.model, digest, last.finish_reason, last.prompt_tokens, last.completion_tokens,
+            last.cached_tokens,
+        )  # fmt: skip
 
     def _request(
         self, prompt: Input, adapter: Adapter, params: Mapping[str, Any]
     ) -> tuple[GenerationRequest, Decision]:
         decision = self._decide(adapter)
         handle, asked = handle_of(decision, LOCAL), dict(params)
-        own = _use_own(asked.pop("companions", "adapter"))
+        own, salt = _use_own(asked.pop("companions", "adapter")), _salt(asked.pop("cache_salt", None))
         if handle is not None and own:
             asked = self._runner.run(self._engine.companions(handle)).defaults.sampling() | asked
         request = GenerationRequest(
-            secrets.token_hex(8), _prompt(prompt), SamplingParams(**asked), handle, companions=own
-        )
+            secrets.token_hex(8), _prompt(prompt), SamplingParams(**asked), handle, companions=own,
+            caller=Caller(LOCAL, salt=salt),
+        )  # fmt: skip
         return request, decision
 
     def _decide(self, adapter: Adapter) -> Decision:
@@ -215,6 +231,13 @@ def _use_own(companions: object) -> bool:
     if companions not in ("adapter", "base"):
         raise InvalidRequest(f"companions is {companions!r}; it must be 'adapter' or 'base'.", field="companions")
     return companions == "adapter"
+
+
+def _salt(given: object) -> str:
+    try:
+        return read_salt(given) or ""
+    except ValueError as error:
+        raise InvalidRequest(f"cache_salt {error}.", field="cache_salt") from error
 
 
 def _pairs(adapters: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:

@@ -83,6 +83,11 @@ class Settings(BaseSettings):
         "step; with `max_num_seqs` of them it waits no longer.",
     )
     kv_cache_bytes: int = Field(default=1 << 30, ge=1 << 20, description="Memory for keys and values, in bytes.")
+    prefix_caching: bool = Field(
+        default=True,
+        description="Whether requests begin with keys and values that earlier ones of the same version, tenant and "
+        "`cache_salt` left behind.",
+    )
     adapter_cache_bytes: int = Field(default=1 << 30, ge=1 << 16, description="Memory for resident adapters, in bytes.")
     form_cache_bytes: int = Field(
         default=8 << 30,

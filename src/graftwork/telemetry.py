@@ -23,6 +23,8 @@ ENGINE_COUNTERS = frozenset(
         "prompt_tokens",
         "failed_rows",
         "preemptions",
+        "prefix_cache_queried_tokens",
+        "prefix_cache_hit_tokens",
         "adapter_kernel_launches",
     }
 )

@@ -107,6 +107,8 @@ class FakeEngine:
     ready: bool = False
     #: Classes of the adapter with this label: its head.
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Tokens that it says to have found of every prompt, as far as that is as long.
+    cached_tokens: int = 0
 
     def __post_init__(self) -> None:
         self.requests: list[GenerationRequest] = []
@@ -221,6 +223,7 @@ class FakeEngine:
             prompt_tokens=prompt_tokens,
             completion_tokens=count,
             prompt_logprobs=None if asked is None else _prompt_logprobs(request.prompt, asked),
+            cached_tokens=min(self.cached_tokens, prompt_tokens),
         )
 
 

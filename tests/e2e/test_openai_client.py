@@ -65,6 +65,20 @@ def test_completions_by_text_by_ids_and_by_several(api: openai.OpenAI) -> None:
     assert by_ids.model == "alpha:1.0.0"
 
 
+def test_usage_says_what_was_cached_and_a_salt_keeps_requests_apart(api: openai.OpenAI) -> None:
+    prompt: Any = [5 + index % 200 for index in range(140)]
+
+    def cached(model: str, **fields: Any) -> Any:
+        made = api.completions.create(model=model, prompt=prompt, max_tokens=2, temperature=0, **fields)
+        assert made.usage is not None and made.usage.prompt_tokens_details is not None
+        return made.usage.prompt_tokens_details.cached_tokens
+
+    for model in MODELS:
+        assert [cached(model), cached(model)] == [0, 128]
+        salted = {"extra_body": {"cache_salt": "a secret"}}
+        assert [cached(model, **salted), cached(model, **salted), cached(model)] == [0, 128, 128]
+
+
 def test_embeddings_are_each_adapters_own(api: openai.OpenAI) -> None:
     vectors = []
     for model in MODELS:

@@ -64,6 +64,32 @@ async def test_from_the_invocation_on_it_answers_as_peft_does(
     assert got.tokens != base.tokens
 
 
+async def test_what_lies_before_the_invocation_is_shared_with_the_base(
+    engine: AsyncEngine, tiny: Tiny, adapter: Path
+) -> None:
+    """In whole blocks; from the one on in which it begins to act, neither reads what the other has left."""
+    before, after = prompt_of(3, 150), prompt_of(4, 100)
+    prompt = (*before, *INVOCATION, *after)
+    oracle, base = Oracle(tiny.root / "base", adapter), Oracle(tiny.root / "base")
+    assert_float32_parity(base, prompt, await ask(engine, request(prompt)), FP32)
+    for cached in (128, 192):
+        got = await ask(engine, request(prompt, "alora"))
+        assert_peft_rates_it_so(oracle, prompt, got)
+        assert got.cached_tokens == cached, "first the base's, then its own as well"
+    again = await ask(engine, request(prompt))
+    assert_float32_parity(base, prompt, again, FP32)
+    assert again.cached_tokens == 192
+    longer = (*prompt, *INVOCATION, 9)  # it begins to act later: all that the base has computed is right now
+    got = await ask(engine, request(longer, "alora"))
+    assert_peft_rates_it_so(oracle, longer, got)
+    assert got.cached_tokens == 192
+    never = (*before[:140], *after)
+    assert (await ask(engine, request(never, "alora"))).cached_tokens == 128
+    shared = await ask(engine, request(never))
+    assert_float32_parity(base, never, shared, FP32)
+    assert shared.cached_tokens == 192, "where it never acts, what it has left is the base's"
+
+
 async def test_without_the_invocation_it_answers_as_the_base(engine: AsyncEngine, tiny: Tiny) -> None:
     base = Oracle(tiny.root / "base")
     for _ in range(2):

@@ -1,6 +1,8 @@
-"""PagePool: every page is free or held by one, whatever the order of calls."""
+"""PagePool: every page is free or held, by as many as the pool counts, whatever the order of calls."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import pytest
 import torch
@@ -36,12 +38,20 @@ class PoolMachine(RuleBasedStateMachine):
     def free(self, data: st.DataObject) -> None:
         self.pool.free(self.held.pop(data.draw(st.integers(0, len(self.held) - 1))))
 
+    @precondition(lambda self: any(self.held))
+    @rule(data=st.data())
+    def share(self, data: st.DataObject) -> None:
+        pages = data.draw(st.sampled_from([pages for pages in self.held if pages]))
+        for page in pages:
+            self.pool.share(page)
+        self.held.append(list(pages))
+
     @invariant()
     def each_page_is_in_one_place(self) -> None:
         self.pool.check()
-        pages = [page for pages in self.held for page in pages]
-        assert len(set(pages)) == len(pages) == self.pool.num_used
-        assert all(0 <= page < PAGES for page in pages)
+        held = Counter(page for pages in self.held for page in pages)
+        assert len(held) == self.pool.num_used
+        assert [self.pool.holders(page) for page in range(PAGES)] == [held[page] for page in range(PAGES)]
 
 
 TestPagePool = PoolMachine.TestCase
@@ -55,3 +65,5 @@ def test_freeing_a_page_twice_is_caught() -> None:
     pool.free(pages)
     with pytest.raises(AssertionError, match="twice"):
         pool.free(pages)
+    with pytest.raises(AssertionError, match="cannot be shared"):
+        pool.share(pages[0])

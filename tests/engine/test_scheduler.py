@@ -6,35 +6,47 @@ import random
 from dataclasses import replace
 from typing import Any, cast
 
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graftwork.adapters.outline import Outline
-from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.block_keys import BlockKeys
 from graftwork.engine.pooler import Pooler
+from graftwork.engine.request import Caller
 from graftwork.engine.sampling_params import SamplingParams
-from graftwork.engine.scheduler import MAX_RATED, UNKNOWN, Scheduler
+from graftwork.engine.scheduler import MAX_RATED, UNKNOWN, Chunk, Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_cost import LEAST_PROMPT_TOKENS, StepCost
+from support.pages import OUTLINE, kv_cache
 from support.scale import times
 
-OUTLINE = Outline("b", "X", "sha256:0", "float32", 8, 4, 1, 1, 1, 2, 4096, (), (), (), "b")
-PAGE_BYTES = 2 * 1 * 2 * 64 * 4
 
-
-def kv_cache(pages: int) -> KvCache:
-    return KvCache(OUTLINE, torch.float32, pages * PAGE_BYTES)
-
-
-def row(name: str, prompt: int, answer: int, *, rated: bool = False) -> Sequence:
+def row(name: str, prompt: int, answer: int, *, rated: bool = False, whose: str = "") -> Sequence:
+    """A row of many equal tokens; those of one `whose` share what they compute, without it nothing is shared."""
     unused, params = cast(Any, None), SamplingParams(prompt_logprobs=0 if rated else None)
-    return Sequence(name, [1] * prompt, prompt, params, 0, answer, frozenset(), None, unused, unused, unused)
+    made = Sequence(name, [1] * prompt, prompt, params, 0, answer, frozenset(), None, unused, unused, unused)
+    made.keys = BlockKeys("base", None, Caller(whose)) if whose else None
+    return made
 
 
-def step(scheduler: Scheduler, cost: StepCost = UNKNOWN) -> list[tuple[str, int]]:
+#: What each page holds, by its number: whose tokens, and up to which place of a row.
+Pages = dict[int, tuple[str, int]]
+
+
+def write(chunk: Chunk, pages: Pages) -> None:
+    """Fill the pages of a chunk, all others being full already with what this row would have computed."""
+    sequence = chunk.sequence
+    whose = sequence.keys.caller.tenant if sequence.keys else sequence.id
+    for block, page in enumerate(sequence.pages[: sequence.num_computed // 64]):
+        assert pages[page] == (whose, (block + 1) * 64), "a row reads what it would have computed"
+    for place in range(sequence.num_computed, sequence.num_computed + chunk.count):
+        pages[sequence.pages[place // 64]] = (whose, place + 1)
+
+
+def step(scheduler: Scheduler, cost: StepCost = UNKNOWN, pages: Pages | None = None) -> list[tuple[str, int]]:
     """Run one step as the loop does: compute, sample one token where nothing is pending, drop what is done."""
     chunks = scheduler.schedule(cost)
+    for chunk in chunks if pages is not None else ():
+        write(chunk, cast(Pages, pages))
     assert sum(len(chunk.rates) for chunk in chunks) <= MAX_RATED
     for chunk in chunks:
         completes, samples, sequence, rates = chunk.completes, chunk.samples, chunk.sequence, chunk.rates
@@ -46,7 +58,8 @@ def step(scheduler: Scheduler, cost: StepCost = UNKNOWN) -> list[tuple[str, int]
         if completes and not samples:
             scheduler.remove(sequence)
         if samples:
-            sequence.tokens.append(2)
+            scheduler.vouch(sequence)
+            sequence.tokens.append(1)
             if sequence.num_generated == sequence.max_tokens:
                 scheduler.remove(sequence)
     scheduler.check()
@@ -160,30 +173,44 @@ def test_a_row_that_waits_to_be_rated_holds_nobody_else_back() -> None:
 @settings(max_examples=times(60, 2000), deadline=None)
 @given(
     rows=st.lists(
-        st.tuples(st.integers(1, 200), st.integers(0, 120), st.integers(0, 12), st.booleans()), min_size=1, max_size=12
+        st.tuples(
+            st.integers(1, 200), st.integers(0, 120), st.integers(0, 12), st.booleans(), st.sampled_from(["", "a", "b"])
+        ),
+        min_size=1,
+        max_size=12,
     ),
     pages=st.integers(5, 20),
     seqs=st.integers(1, 6),
     budget=st.integers(1, 300),
-    aborts=st.sets(st.integers(0, 11), max_size=4),
+    aborts=st.dictionaries(st.integers(0, 11), st.booleans(), max_size=4),
     cost=st.builds(StepCost, st.floats(0, 0.2), st.floats(0, 0.01)),
 )
 def test_every_row_ends_whatever_comes(
-    rows: list[tuple[int, int, int, bool]], pages: int, seqs: int, budget: int, aborts: set[int], cost: StepCost
+    rows: list[tuple[int, int, int, bool, str]],
+    pages: int,
+    seqs: int,
+    budget: int,
+    aborts: dict[int, bool],
+    cost: StepCost,
 ) -> None:
+    """`aborts`: rows that leave in the midst, and whether because they failed."""
     scheduler = Scheduler(kv_cache(pages), seqs, budget, inter_token_target_s=0.1)
-    made = [(row(str(i), prompt, answer, rated=rated), at) for i, (prompt, answer, at, rated) in enumerate(rows)]
-    aborted = [sequence for i, (sequence, _) in enumerate(made) if i in aborts]
+    made = [
+        (row(str(i), prompt, answer, rated=rated, whose=whose), at)
+        for i, (prompt, answer, at, rated, whose) in enumerate(rows)
+    ]
+    aborted = {sequence: aborts[i] for i, (sequence, _) in enumerate(made) if i in aborts}
+    written: Pages = {}
     for turn in range(20_000):
         for sequence, at in made:
             if at == turn:
                 scheduler.add(sequence)
         if turn == 15:
-            for sequence in aborted:
-                scheduler.remove(sequence)
+            for sequence, failed in aborted.items():
+                scheduler.remove(sequence, failed=failed)
         decoding = sum(one.num_pending == 1 for one in scheduler.running)
         here = min(seqs, len(scheduler.running) + len(scheduler.waiting))
-        done = step(scheduler, cost)
+        done = step(scheduler, cost, written)
         tokens = sum(count for _, count in done)
         assert tokens <= max(budget, seqs)
         if decoding and tokens > decoding + LEAST_PROMPT_TOKENS:
@@ -193,6 +220,56 @@ def test_every_row_ends_whatever_comes(
             break
     finished = [sequence for sequence, _ in made if sequence not in aborted]
     assert all(sequence.num_generated == sequence.max_tokens and not sequence.unrated for sequence in finished)
+
+
+def test_a_row_begins_behind_what_is_cached_and_only_the_rest_is_shared_out() -> None:
+    scheduler = Scheduler(kv_cache(8), max_num_seqs=8, max_num_batched_tokens=64)
+    scheduler.add(row("a", 130, 1, whose="x"))
+    assert [step(scheduler) for _ in range(3)] == [[("a", 64)], [("a", 64)], [("a", 2)]]
+    scheduler.add(row("b", 150, 3, whose="x"))
+    scheduler.add(row("c", 128, 3, whose="x"))
+    scheduler.add(row("d", 20, 3, whose="y"))
+    assert step(scheduler) == [("b", 22), ("c", 22), ("d", 20)], "c has one of its two blocks: it must end with a token"
+    assert (scheduler.num_queried, scheduler.num_hit) == (130 + 150 + 128 + 20, 128 + 64)
+    assert step(scheduler) == [("b", 1), ("d", 1), ("c", 42)]
+
+
+def test_pages_that_others_hold_need_no_room_and_idle_ones_do() -> None:
+    scheduler = Scheduler(kv_cache(5), max_num_seqs=8, max_num_batched_tokens=512)
+    scheduler.add(row("a", 200, 3, whose="x"))
+    assert step(scheduler) == [("a", 200)]  # four pages, of which three are full
+    scheduler.add(row("b", 192, 3, whose="x"))
+    assert step(scheduler) == [("a", 1)], "it lacks two pages, and one must stay free"
+    assert not scheduler.waiting[0].pages and not scheduler.waiting[0].num_computed
+    assert step(scheduler) == [("a", 1)]
+    assert step(scheduler) == [("b", 64)], "two of its four pages are there, idle"
+    assert scheduler._kv.num_used == 3
+
+
+def test_a_row_that_fails_takes_its_blocks_out_of_the_cache() -> None:
+    scheduler = Scheduler(kv_cache(8), max_num_seqs=8, max_num_batched_tokens=512)
+    bad = row("bad", 130, 9, whose="x")
+    scheduler.add(bad)
+    step(scheduler)
+    scheduler.remove(bad, failed=True)
+    scheduler.check()
+    scheduler.add(row("good", 130, 1, whose="x"))
+    assert step(scheduler) == [("good", 130)]
+
+
+def test_a_row_that_was_preempted_comes_back_with_what_is_left_of_it() -> None:
+    scheduler = Scheduler(kv_cache(6), max_num_seqs=4, max_num_batched_tokens=512)
+    old, new = row("old", 100, 120, whose="x"), row("new", 180, 80, whose="y")
+    scheduler.add(old)
+    scheduler.add(new)
+    counts: dict[str, list[int]] = {"old": [], "new": []}
+    while scheduler.running or scheduler.waiting:
+        for name, count in step(scheduler):
+            counts[name].append(count)
+    assert scheduler.num_preemptions and (old.num_generated, new.num_generated) == (120, 80)
+    again = [count for count in counts["new"][1:] if count > 1]
+    assert again and max(again) < 128, "two of its blocks at least were still there"
+    assert new.num_cached == 0, "what it had itself computed is no gift of others"
 
 
 def closed_loop(target_s: float) -> tuple[float, float]:

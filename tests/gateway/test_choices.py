@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graftwork.testing import FAKE_BASE
-from support.served import CHAT, HELLO, Served
+from support.served import CHAT, HELLO, Served, usage
 
 TEXT = "/v1/completions"
 
@@ -30,7 +30,7 @@ def test_choices_are_counted_prompt_by_prompt_and_each_prompt_is_paid_for_once(s
     answer = complete(served, prompt=["one", "two words"], n=3)
     assert [choice["index"] for choice in answer["choices"]] == list(range(6))
     assert [choice["text"].partition(": ")[2] for choice in answer["choices"]] == ["one"] * 3 + ["two words"] * 3
-    assert answer["usage"] == {"prompt_tokens": 3, "completion_tokens": 3 * 3 + 3 * 4, "total_tokens": 24}
+    assert answer["usage"] == usage(3, 3 * 3 + 3 * 4)
     assert len({request.id for request in served.engine.requests}) == 6
 
 
@@ -41,7 +41,7 @@ def test_streamed_choices_keep_apart_and_are_paid_for_alike(served: Served) -> N
         [choice] = chunk["choices"]
         texts[choice["index"]] += choice["delta"].get("content", "")
     assert texts == ["fake-base says: hello big world"] * 3
-    assert chunks[-1]["usage"] == {"prompt_tokens": 3, "completion_tokens": 15, "total_tokens": 18}
+    assert chunks[-1]["usage"] == usage(3, 15)
     assert chunks[-1]["usage"] == served.chat(n=3).json()["usage"]
 
 
@@ -89,7 +89,7 @@ def test_an_echo_of_no_tokens_is_the_prompt(served: Served) -> None:
     answer = complete(served, prompt="one two", echo=True, max_tokens=0)
     [choice] = answer["choices"]
     assert (choice["text"], choice["finish_reason"], choice["logprobs"]) == ("one two", "length", None)
-    assert answer["usage"] == {"prompt_tokens": 2, "completion_tokens": 0, "total_tokens": 2}
+    assert answer["usage"] == usage(2, 0)
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -19,7 +19,7 @@ from graftwork.protocol.completions import CompletionRequest
 from graftwork.protocol.not_yet import NOT_YET_CHAT
 from graftwork.testing import FAKE_BASE
 from support.scale import times
-from support.served import CHAT, HELLO, Served
+from support.served import CHAT, HELLO, Served, usage
 
 TEXT = "/v1/completions"
 QUICK = hypothesis_settings(
@@ -37,7 +37,7 @@ def test_the_base_answers_under_its_own_name(served: Served) -> None:
         "refusal": None,
     }
     assert answer["choices"][0]["finish_reason"] == "stop"
-    assert answer["usage"] == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+    assert answer["usage"] == usage(3, 5)
     assert served.engine.requests[0].adapter is None
 
 
@@ -156,7 +156,7 @@ def test_several_prompts_give_several_choices_in_order(served: Served) -> None:
         (1, "fake-base says: two words"),
         (2, "fake-base says: three"),
     ]
-    assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 10, "total_tokens": 14}
+    assert answer["usage"] == usage(4, 10)
 
 
 def test_token_ids_are_a_prompt(served: Served) -> None:

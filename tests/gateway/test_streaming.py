@@ -20,7 +20,7 @@ from graftwork.gateway.signature import Signature
 from graftwork.gateway.streaming import events
 from graftwork.testing import FAKE_BASE
 from graftwork.traffic.choice import Decision
-from support.served import CHAT, HELLO, Served
+from support.served import CHAT, HELLO, Served, usage
 
 TEXT = "/v1/completions"
 
@@ -54,7 +54,7 @@ def test_usage_comes_in_a_chunk_of_its_own_when_asked_for(served: Served) -> Non
     chunks = served.events(stream_options={"include_usage": True})
     assert all(chunk["usage"] is None for chunk in chunks[:-1])
     assert chunks[-1]["choices"] == []
-    assert chunks[-1]["usage"] == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+    assert chunks[-1]["usage"] == usage(3, 5)
     assert chunks[-1]["graftwork"]["version"] is None
 
 

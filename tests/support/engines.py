@@ -11,7 +11,7 @@ from typing import Any
 
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
-from graftwork.engine.request import AdapterHandle, GenerationRequest, Pooling, PoolingRequest, TokenLogprob
+from graftwork.engine.request import AdapterHandle, Caller, GenerationRequest, Pooling, PoolingRequest, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.settings import Settings
 from support.fixtures import Tiny
@@ -41,6 +41,7 @@ class Answer:
     finish_reason: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
 
     @property
     def chosen(self) -> list[float]:
@@ -69,6 +70,7 @@ async def settled(engine: AsyncEngine) -> None:
             await asyncio.sleep(0.001)
 
 
+LOCAL = Caller()
 _ids = iter(range(1 << 30))
 
 #: The name of an adapter, several with scales, or None for the base.
@@ -85,8 +87,11 @@ def handle_of(named: Named) -> AdapterHandle | None:
 
 
 def request(prompt: Any, adapter: Named = None, **params: Any) -> GenerationRequest:
+    """`params` are those of SamplingParams, and `caller`."""
     greedy = {"temperature": 0.0, "max_tokens": 16, "ignore_eos": True, "logprobs": 0}
-    return GenerationRequest(str(next(_ids)), prompt, SamplingParams(**(greedy | params)), handle_of(adapter))
+    caller = params.pop("caller", LOCAL)
+    asked = SamplingParams(**(greedy | params))
+    return GenerationRequest(str(next(_ids)), prompt, asked, handle_of(adapter), caller=caller)
 
 
 def reading(prompt: Any, adapter: Named = None, pooling: Pooling = "mean") -> PoolingRequest:
@@ -102,6 +107,7 @@ async def ask(engine: AsyncEngine, asked: GenerationRequest) -> Answer:
         answer.prompt_logprobs = answer.prompt_logprobs or delta.prompt_logprobs
         answer.finish_reason = delta.finish_reason
         answer.prompt_tokens, answer.completion_tokens = delta.prompt_tokens, delta.completion_tokens
+        answer.cached_tokens = delta.cached_tokens
     return answer
 
 

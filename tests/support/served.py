@@ -21,6 +21,16 @@ CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "hello big world"}]
 
 
+def usage(prompt: int, completion: int, cached: int = 0) -> dict[str, Any]:
+    """What an answer says of its tokens."""
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
+
+
 @dataclass(frozen=True)
 class Served:
     """One app and what speaks to it."""

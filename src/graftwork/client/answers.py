@@ -23,9 +23,14 @@ class Answer:
     text: str
     model: str
     finish_reason: str | None
-    usage: Mapping[str, int]
+    usage: Mapping[str, Any]
     #: Version, digest, route, arm and decision, as in the X-Graftwork headers.
     graftwork: Mapping[str, Any]
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the prompt that were computed for an earlier request; 0 where the server does not say."""
+        return int((self.usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
 
 
 class AnswerStream:
@@ -41,7 +46,7 @@ class AnswerStream:
         self._parts: list[str] = []
         self._last: Json = {}
         self._finish: str | None = None
-        self._usage: Mapping[str, int] = {}
+        self._usage: Mapping[str, Any] = {}
 
     def __iter__(self) -> Iterator[str]:
         for line in _translated(self._response.iter_lines()):

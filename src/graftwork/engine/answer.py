@@ -37,6 +37,7 @@ def advance(sequence: Sequence, sampled: Sampled | None) -> Delta:
         prompt_tokens=sequence.num_prompt - sequence.num_virtual,
         completion_tokens=sequence.num_generated,
         prompt_logprobs=rated,
+        cached_tokens=sequence.cached_prompt,
     )
 
 

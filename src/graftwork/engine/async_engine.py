@@ -47,6 +47,7 @@ class EngineConfig:
     inter_token_target_s: float
     batch_wait_s: float
     kv_cache_bytes: int
+    prefix_caching: bool
     adapter_cache_bytes: int
     forms: Path
     form_cache_bytes: int
@@ -64,6 +65,7 @@ class EngineStats:
     running: int
     waiting: int
     kv_pages_used: int
+    kv_pages_cached: int
     kv_pages_total: int
     adapters_resident: int
     adapters_pinned: int
@@ -74,6 +76,8 @@ class EngineStats:
     prompt_tokens: int
     failed_rows: int
     preemptions: int
+    prefix_cache_queried_tokens: int
+    prefix_cache_hit_tokens: int
     adapter_kernel_launches: int
     max_distinct_adapters_in_step: int
 
@@ -115,6 +119,7 @@ class AsyncEngine:
             AdapterTexts(source, outline, text, config.load_timeout_s) if config.use_companions else None,
             Templates(config.template_limits),
             self.max_context,
+            outline.weights_digest if config.prefix_caching else None,
         )
         inbox = Inbox(config.batch_wait_s, config.max_num_seqs, time.monotonic)
         self._loop = EngineLoop(
@@ -229,7 +234,8 @@ class AsyncEngine:
         return EngineStats(
             running=self._loop.num_running,
             waiting=self._loop.num_waiting,
-            kv_pages_used=self._kv.pool.num_used,
+            kv_pages_used=self._kv.num_used,
+            kv_pages_cached=self._kv.prefixes.num_idle,
             kv_pages_total=self._kv.pool.num_pages,
             adapters_resident=len(resident),
             adapters_pinned=sum(pins > 0 for pins in resident.values()),
@@ -240,6 +246,8 @@ class AsyncEngine:
             prompt_tokens=counters.prompt_tokens,
             failed_rows=counters.failed_rows,
             preemptions=self._scheduler.num_preemptions,
+            prefix_cache_queried_tokens=self._scheduler.num_queried,
+            prefix_cache_hit_tokens=self._scheduler.num_hit,
             adapter_kernel_launches=self._kernels.launches,
             max_distinct_adapters_in_step=counters.max_distinct_adapters_in_step,
         )

@@ -62,6 +62,7 @@ def _config(settings: Settings, context: int) -> EngineConfig:
         inter_token_target_s=settings.inter_token_target_ms / 1000,
         batch_wait_s=settings.batch_wait_ms / 1000,
         kv_cache_bytes=settings.kv_cache_bytes,
+        prefix_caching=settings.prefix_caching,
         adapter_cache_bytes=settings.adapter_cache_bytes,
         forms=settings.forms,
         form_cache_bytes=settings.form_cache_bytes,

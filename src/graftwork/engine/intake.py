@@ -7,6 +7,7 @@ import secrets
 
 from graftwork.adapters.companions.companions import NO_COMPANIONS, Companions
 from graftwork.engine.adapter_texts import AdapterTexts
+from graftwork.engine.block_keys import BlockKeys
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, PoolingRequest
 from graftwork.engine.sampling_params import SamplingParams
@@ -16,13 +17,22 @@ from graftwork.engine.template_process import TemplateProcess
 from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
 from graftwork.errors import InvalidRequest
+from graftwork.kernels.attention import PAGE_TOKENS
 
 
 class Intake:
-    """Owns the words of adapters and the processes of their templates; `texts` None leaves all companions aside."""
+    """Owns the words of adapters and the processes of their templates.
 
-    def __init__(self, text: Text, texts: AdapterTexts | None, templates: Templates, max_context: int) -> None:
+    Args:
+        texts: None leaves all companions aside.
+        shared_base: digest of the base whose keys and values rows share where they may; None: they share nothing.
+    """
+
+    def __init__(
+        self, text: Text, texts: AdapterTexts | None, templates: Templates, max_context: int, shared_base: str | None
+    ) -> None:
         self._text, self._texts, self._templates, self._max_context = text, texts, templates, max_context
+        self._shared_base = shared_base
 
     def close(self) -> None:
         """End what encodes and renders; whoever waits is told."""
@@ -52,7 +62,7 @@ class Intake:
         params = request.params
         tokens = list(text.encode(request.prompt, max_tokens=self._max_context, process=process))
         _check_bias(params, text.vocab_size)
-        return Sequence(
+        sequence = Sequence(
             id=request.id,
             tokens=tokens,
             num_prompt=len(tokens),
@@ -66,7 +76,9 @@ class Intake:
             text=text,
             caller=request.caller,
             echo=text.echo(request.prompt, tokens) if params.echo else "",
+            keys=self._keys(request),
         )
+        return _with_keys(sequence)
 
     async def pooling(self, request: PoolingRequest) -> Sequence:
         """The row of a request to pool, encoded in a worker thread."""
@@ -80,7 +92,7 @@ class Intake:
                 f"The prompt has {len(tokens)} tokens; the context holds {self._max_context}. Shorten or split it.",
                 field="prompt",
             )
-        return Sequence(
+        sequence = Sequence(
             id=request.id,
             tokens=tokens,
             num_prompt=len(tokens),
@@ -94,7 +106,14 @@ class Intake:
             text=text,
             caller=request.caller,
             pooler=Pooler(request.pooling),
+            keys=self._keys(request),
         )
+        return _with_keys(sequence)
+
+    def _keys(self, request: GenerationRequest | PoolingRequest) -> BlockKeys | None:
+        if self._shared_base is None:
+            return None
+        return BlockKeys(self._shared_base, request.adapter.digest if request.adapter else None, request.caller)
 
     def _room_for(self, prompt: int, request: GenerationRequest, text: Text) -> int:
         params = request.params
@@ -123,6 +142,12 @@ class Intake:
         if adapter is None or adapter.parts or self._texts is None:
             return self._text
         return (await self._texts.of(adapter)).text
+
+
+def _with_keys(sequence: Sequence) -> Sequence:
+    """The row, its prompt hashed, so that the loop's thread need not do it."""
+    sequence.block_keys(sequence.num_prompt // PAGE_TOKENS)
+    return sequence
 
 
 def _check_bias(params: SamplingParams, vocab_size: int) -> None:

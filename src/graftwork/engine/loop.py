@@ -200,8 +200,10 @@ class EngineLoop:
             if isinstance(result, RowFailure):
                 self.counters.failed_rows += 1
                 outputs.append((sequence.id, GenerationFailed(result.reason)))
-                self._drop(sequence)
+                self._drop(sequence, failed=True)
                 continue
+            if result is not None:
+                self._scheduler.vouch(sequence)
             try:
                 delta = advance(sequence, result)
             except Exception as error:  # one row's text must not end everyone's
@@ -234,9 +236,13 @@ class EngineLoop:
         for sequence in (chunk.sequence for chunk in chunks):
             if sequence.pooler is not None and not sequence.num_pending:
                 labels = self._runner.traits(sequence.slot).labels or ()
-                outputs.append((sequence.id, pooled_result(sequence, labels)))
-                self.counters.failed_rows += isinstance(outputs[-1][1], GraftworkError)
-                self._drop(sequence)
+                result = pooled_result(sequence, labels)
+                if failed := isinstance(result, GraftworkError):
+                    self.counters.failed_rows += 1
+                else:
+                    self._scheduler.vouch(sequence)
+                outputs.append((sequence.id, result))
+                self._drop(sequence, failed=failed)
         return outputs
 
     def _count(self, chunks: list[Chunk], start_s: float) -> None:
@@ -257,12 +263,12 @@ class EngineLoop:
         self._send([(sequence.id, error) for sequence in sequences])
         self.counters.failed_rows += len(sequences)
         for sequence in sequences:
-            self._drop(sequence)
+            self._drop(sequence, failed=True)
 
-    def _drop(self, sequence: Sequence) -> None:
-        """Free everything a row holds, wherever it is."""
+    def _drop(self, sequence: Sequence, *, failed: bool = False) -> None:
+        """Free everything a row holds, wherever it is; after a failure nobody else begins with what it computed."""
         del self._sequences[sequence.id]
-        self._scheduler.remove(sequence)
+        self._scheduler.remove(sequence, failed=failed)
         self._room.leave(sequence)
 
     def _send(self, outputs: list[Output]) -> None:

@@ -1,13 +1,15 @@
-"""PagePool: fixed-size pages of one flat buffer, handed out by number."""
+"""PagePool: fixed-size pages of one flat buffer, handed out by number and held by one or several."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import torch
 
 
 class PagePool:
-    """Owns the buffer and the list of free pages; who holds a page is its holder's business.
+    """Owns the buffer, the list of free pages, and how many hold each other page; who they are is their business.
 
     Memory is committed by the system as pages are first written, so an empty pool costs nearly nothing.
     """
@@ -17,7 +19,7 @@ class PagePool:
         # numpy asks the system for zeroed memory and does not touch it; torch.zeros would write all of it now.
         self.buffer = torch.from_numpy(np.zeros(num_pages * page_elements * dtype.itemsize, np.uint8)).view(dtype)
         self._free = list(range(num_pages - 1, -1, -1))  # a stack: the page freed last is the warmest
-        self._is_free = bytearray(b"\1" * num_pages)
+        self._holders = [0] * num_pages
 
     @property
     def num_free(self) -> int:
@@ -27,24 +29,34 @@ class PagePool:
     def num_used(self) -> int:
         return self.num_pages - len(self._free)
 
+    def holders(self, page: int) -> int:
+        """How many hold a page; 0: it is free."""
+        return self._holders[page]
+
     def allocate(self, count: int) -> list[int] | None:
-        """`count` pages, or None and no change when fewer are free."""
+        """`count` pages with one holder each, or None and no change when fewer are free."""
         if count > len(self._free):
             return None
         pages = [self._free.pop() for _ in range(count)]
         for page in pages:
-            self._is_free[page] = 0
+            self._holders[page] = 1
         return pages
 
-    def free(self, pages: list[int]) -> None:
-        """Give pages back; their content is undefined afterwards."""
+    def share(self, page: int) -> None:
+        """One more holder of a page, from now on read-only for all of them."""
+        assert self._holders[page], f"page {page} is free and cannot be shared"
+        self._holders[page] += 1
+
+    def free(self, pages: Iterable[int]) -> None:
+        """One holder less of each page; what nobody holds is free, and its content undefined."""
         for page in pages:
-            assert not self._is_free[page], f"page {page} is freed twice"
-            self._is_free[page] = 1
-            self._free.append(page)
+            assert self._holders[page], f"page {page} is freed twice"
+            self._holders[page] -= 1
+            if not self._holders[page]:
+                self._free.append(page)
 
     def check(self) -> None:
         """Every page is either free, once, or held."""
         assert len(set(self._free)) == len(self._free), "a page is free twice"
-        assert all(self._is_free[page] for page in self._free), "a free page is marked as held"
-        assert sum(self._is_free) == len(self._free), "a page marked as free is not on the list"
+        assert not any(self._holders[page] for page in self._free), "a free page is held"
+        assert self._holders.count(0) == len(self._free), "a page that nobody holds is not on the list"

@@ -117,6 +117,7 @@ class TokenLogprob:
 class Delta:
     """What one step added to one answer; `text` is empty while a token is not printable yet.
 
+    Of `prompt_tokens`, `cached_tokens` were computed for an earlier request and not again.
     With `echo` the first delta's `text` and `logprobs` begin with the prompt's. `prompt_logprobs` is in the first delta
     only, where asked for.
     """
@@ -128,3 +129,4 @@ class Delta:
     prompt_tokens: int
     completion_tokens: int
     prompt_logprobs: tuple[TokenLogprob, ...] | None = None
+    cached_tokens: int = 0

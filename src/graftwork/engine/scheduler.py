@@ -11,6 +11,7 @@ from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.prompt_shares import prompt_shares
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_cost import StepCost, prompt_budget
+from graftwork.kernels.attention import PAGE_TOKENS
 
 #: What is expected of a step before there was one.
 UNKNOWN = StepCost()
@@ -68,7 +69,8 @@ class Scheduler:
     NOTE: A step gives every running row that only lacks its newest token that one token, so decoding never waits for
     prompts; prompts get tokens beside it, in chunks (https://arxiv.org/abs/2308.16369): all of the step's token budget
     while nothing decodes, else as many as keep the step within the target that decoding rows are promised. When pages
-    run out, the newest running row gives up its own and is computed again later.
+    run out, the newest running row gives up its own and is computed again later. A row is admitted with
+    the blocks that the prefix cache has of its beginning.
 
     Args:
         max_num_seqs: most running rows.
@@ -86,18 +88,33 @@ class Scheduler:
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []  # oldest first
         self.num_preemptions = 0
+        self.num_queried = 0  # prompt tokens of admitted rows that may begin with cached ones
+        self.num_hit = 0  # of these, cached ones
 
     def add(self, sequence: Sequence) -> None:
         """Queue a row whose adapter, if any, is pinned."""
         self.waiting.append(sequence)
 
-    def remove(self, sequence: Sequence) -> None:
-        """Forget a row and free its pages; no-op for a row that is not here."""
+    def remove(self, sequence: Sequence, *, failed: bool = False) -> None:
+        """Forget a row and free its pages; no-op for a row that is not here.
+
+        After a failure nobody can vouch for what it has computed or read, so no other row begins with it any more.
+        """
+        if failed:
+            self._kv.prefixes.forget(sequence.pages)
         if sequence in self.running:
             self.running.remove(sequence)
         elif sequence in self.waiting:
             self.waiting.remove(sequence)
         self._kv.release(sequence.pages)
+
+    def vouch(self, sequence: Sequence) -> None:
+        """What came out of a row is finite: others may begin with the blocks that it has filled."""
+        full = sequence.num_computed // PAGE_TOKENS
+        if sequence.keys is not None and full > sequence.num_shared:
+            new = slice(sequence.num_shared, full)
+            self._kv.prefixes.put(sequence.block_keys(full)[new], sequence.pages[new])
+            sequence.num_shared = full
 
     def schedule(self, cost: StepCost = UNKNOWN) -> list[Chunk]:
         """The next step's chunks, single tokens first, with pages reserved; empty when there is nothing to do.
@@ -119,6 +136,9 @@ class Scheduler:
         self._extend(dict(zip(prompts, shares, strict=False)), chosen)
         if preempted == self.num_preemptions:
             self._admit(dict(zip(arrivals, shares[len(prompts) :], strict=True)), chosen)
+        for sequence in arrivals:
+            if sequence.id not in chosen:
+                self._give_back(sequence)
         return list(chosen.values())
 
     def _extend(self, counts: Mapping[Sequence, int], chosen: dict[str, Chunk]) -> None:
@@ -140,8 +160,7 @@ class Scheduler:
 
     def _preempt(self, victim: Sequence) -> None:
         self.running.remove(victim)
-        self._kv.release(victim.pages)
-        victim.num_computed = 0
+        self._give_back(victim)
         self.waiting.appendleft(victim)
         self.num_preemptions += 1
 
@@ -152,10 +171,12 @@ class Scheduler:
         preempted as soon as it ran. None is passed that waits for pages: it would starve.
         """
         found: list[Sequence] = []
-        free = self._kv.pool.num_free - sum(map(self._missing, prompts))
+        missing = sum(map(self._missing, prompts))
         for sequence in islice(self.waiting, self._max_num_seqs - len(self.running)):
-            free -= self._missing(sequence)
-            if free < (1 if self.running or found else 0):
+            self._take_cached(sequence)
+            missing += self._missing(sequence)
+            if self._kv.num_free - missing < (1 if self.running or found else 0):
+                self._give_back(sequence)
                 break
             found.append(sequence)
         return found
@@ -169,22 +190,45 @@ class Scheduler:
                 self.waiting.remove(sequence)
                 self.running.append(sequence)
                 chosen[sequence.id] = Chunk(sequence, count)
+                self._count_cached(sequence)
+
+    def _take_cached(self, sequence: Sequence) -> None:
+        """Let a row that waits hold what the prefix cache has of its beginning."""
+        sequence.pages += self._kv.prefixes.take(sequence.block_keys(sequence.num_reusable // PAGE_TOKENS))
+        sequence.num_shared = len(sequence.pages)
+        sequence.num_computed = sequence.num_shared * PAGE_TOKENS
+
+    def _give_back(self, sequence: Sequence) -> None:
+        """Let a row hold nothing, and begin anew when it runs."""
+        self._kv.release(sequence.pages)
+        sequence.num_computed = sequence.num_shared = 0
+
+    def _count_cached(self, sequence: Sequence) -> None:
+        if sequence.num_cached is None:
+            sequence.num_cached = sequence.num_shared * PAGE_TOKENS
+            if sequence.keys is not None and sequence.num_reusable > sequence.num_virtual:
+                self.num_queried += sequence.num_prompt - sequence.num_virtual
+                self.num_hit += sequence.cached_prompt
 
     def _missing(self, sequence: Sequence) -> int:
         """Pages that a row lacks until its first token is sampled."""
         return self._kv.missing(sequence.pages, len(sequence.tokens) + (sequence.max_tokens > 0))
 
     def check(self) -> None:
-        """Rows are in one place each; pages are held by running rows only, enough for what is computed."""
-        self._kv.pool.check()
+        """Rows are in one place each; pages are held by running rows only, enough for what is computed.
+
+        Of a row's pages others may hold only those that are full, which it does not write any more.
+        """
         assert not set(map(id, self.running)) & set(map(id, self.waiting)), "a row runs and waits"
         assert len(self.running) <= self._max_num_seqs, "too many rows run"
-        held = [page for row in self.running for page in row.pages]
-        assert len(set(held)) == len(held) == self._kv.pool.num_used, "a page is lost or shared"
+        self._kv.check([row.pages for row in self.running])
         for row in self.waiting:
             assert not row.pages and not row.num_computed, "a waiting row holds pages"
         for row in self.running:
             assert self._kv.missing(row.pages, row.num_computed) == 0, "a computed token has no page"
+            assert row.num_shared <= row.num_computed // PAGE_TOKENS, "a block is shared that is not full"
+            own = row.pages[row.num_computed // PAGE_TOKENS :]
+            assert all(self._kv.pool.holders(page) == 1 for page in own), "a page is shared that is written"
 
 
 def _shares(rows: list[Sequence], budget: int, chosen: Mapping[str, Chunk]) -> list[int]:

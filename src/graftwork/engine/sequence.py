@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from graftwork.adapters.serving_form import Traits
+from graftwork.engine.block_keys import BlockKeys
 from graftwork.engine.detokenizer import Detokenizer
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.request import AdapterHandle, Caller, TokenLogprob
@@ -19,6 +20,8 @@ _NOWHERE = range(0)
 @dataclass(eq=False)
 class Sequence:
     """Prompt and answer so far. `num_computed` tokens have their keys and values in `pages`; the rest is pending.
+
+    With `keys` it may begin with pages that other rows have filled, and leaves its own to them.
 
     There is no prefill or decode phase: a step computes some of the pending tokens, and when none is left the next
     token is sampled. Owned by the loop thread from submission on.
@@ -44,6 +47,9 @@ class Sequence:
     acts_from: int | None = 0  # position from which the adapter acts; None: nowhere
     num_computed: int = 0
     pages: list[int] = field(default_factory=list)
+    keys: BlockKeys | None = None  # of what is shared with other rows; None: nothing is
+    num_shared: int = 0  # leading pages that others may read, or have filled
+    num_cached: int | None = None  # tokens that were there when the row first ran; None: it has not
     rated: list[TokenLogprob] = field(default_factory=list)  # the prompt's tokens from the second on, where asked for
     alternatives: int | None = field(init=False)  # to find for each of them; None: they are not rated
 
@@ -72,6 +78,8 @@ class Sequence:
             self.max_tokens = min(self.max_tokens, max_context - total)
         if traits.invocation is not None:
             self.acts_from = _last_place(traits.invocation, self.tokens)
+        if self.keys is not None and (traits.virtual_tokens or traits.invocation is not None):
+            self.keys.restart()
 
     def _check_task(self, traits: Traits) -> None:
         """A classifier classifies and embeds; whatever else it would say nobody has trained it for."""
@@ -93,6 +101,25 @@ class Sequence:
     @property
     def num_pending(self) -> int:
         return len(self.tokens) - self.num_computed
+
+    @property
+    def num_reusable(self) -> int:
+        """Tokens at the beginning of which only keys and values are needed, and not what the model makes of them.
+
+        The last token is never one: what follows it is wanted.
+        """
+        if self.pooler is not None and self.pooler.pooling == "mean":
+            return 0
+        return min(len(self.tokens) - 1, self.unrated.start) if self.unrated else len(self.tokens) - 1
+
+    @property
+    def cached_prompt(self) -> int:
+        """Of the tokens that the caller gave, those that were there when the row first ran."""
+        return max(0, (self.num_cached or 0) - self.num_virtual)
+
+    def block_keys(self, count: int) -> list[bytes]:
+        """Keys of the row's first `count` full blocks; none where it shares nothing."""
+        return [] if self.keys is None else self.keys.of(self.tokens, count, self.acts_from)
 
     @property
     def prompt(self) -> list[int]:

@@ -50,6 +50,7 @@ class Choice:
     finish_reason: str | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
     offset: TextOffset = field(default_factory=TextOffset)
 
     def add(self, delta: Delta) -> None:
@@ -57,7 +58,12 @@ class Choice:
         self.logprobs.extend(delta.logprobs)
         self.prompt_logprobs = self.prompt_logprobs or delta.prompt_logprobs
         self.finish_reason = delta.finish_reason or self.finish_reason
+        self.count(delta)
+
+    def count(self, delta: Delta) -> None:
+        """Take over the numbers of tokens, which every step tells."""
         self.prompt_tokens, self.completion_tokens = delta.prompt_tokens, delta.completion_tokens
+        self.cached_tokens = delta.cached_tokens
 
 
 class AnswerShape(Protocol):
@@ -111,11 +117,17 @@ class Envelope:
             "graftwork": self.signature.to_json(),
         }
 
-    def usage(self, choices: Sequence[Choice]) -> dict[str, int]:
+    def usage(self, choices: Sequence[Choice]) -> dict[str, Any]:
         """Tokens of each prompt, once, and of all completions."""
-        prompt = sum(choice.prompt_tokens for choice in choices[:: self.choices_per_prompt])
+        firsts = choices[:: self.choices_per_prompt]
+        prompt = sum(choice.prompt_tokens for choice in firsts)
         completion = sum(choice.completion_tokens for choice in choices)
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": sum(choice.cached_tokens for choice in firsts)},
+        }
 
     def chunk(self, choices: Sequence[Mapping[str, Any]], **extra: object) -> bytes:
         return event({**self._head(self.shape.chunk_object), "choices": list(choices), **extra})

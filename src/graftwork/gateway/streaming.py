@@ -75,7 +75,7 @@ class _Writer:
         """One chunk, or None where there is nothing to show yet."""
         index, delta = piece
         choice = choices[index]
-        choice.prompt_tokens, choice.completion_tokens = delta.prompt_tokens, delta.completion_tokens
+        choice.count(delta)
         if not (delta.text or delta.finish_reason or (self._logprobs and delta.logprobs)):
             return None
         logprobs = _NULL

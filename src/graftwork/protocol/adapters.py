@@ -1,14 +1,22 @@
-"""AdapterFields: whose answer a request wants; every inference body has them."""
+"""AdapterFields: whose answer a request wants, and with whom it shares; every inference body has them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from graftwork.protocol.body import Body
 
 MAX_ADAPTERS = 8
+MAX_SALT = 256
+
+
+def read_salt(value: Any) -> str | None:
+    """vLLM's `cache_salt`; raises ValueError."""
+    if value is None or (isinstance(value, str) and 0 < len(value) <= MAX_SALT):
+        return value
+    raise ValueError(f"must be a text of 1 to {MAX_SALT} characters")
 
 
 class ScaledAdapter(Body):
@@ -28,3 +36,5 @@ class AdapterFields(Body):
     #: Whose chat template, added tokens, stop tokens and generation defaults are used; absent: the adapter's.
     companions: Literal["adapter", "base"] | None = None
     adapters: Annotated[list[ScaledAdapter] | None, Field(max_length=MAX_ADAPTERS)] = None
+    #: Only requests with the same one share cached prompts; a secret keeps others from finding out what was asked.
+    cache_salt: Annotated[str | None, BeforeValidator(read_salt)] = None
