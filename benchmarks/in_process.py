@@ -17,7 +17,7 @@ from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.engine.async_engine import EngineStats
 from graftwork.engine.create import serving_dtype
-from graftwork.engine.request import GenerationRequest
+from graftwork.engine.request import Caller, GenerationRequest
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.step_record import StepRecord
 from graftwork.models.prepare import prepare_base
@@ -89,6 +89,11 @@ class EngineInProcess(Engine):
         """One round of the closed loop, without HTTP."""
         return self._runner.run(drive(self._door, load, names, seed, popularity, in_turn=in_turn))
 
+    def time_to_first(self, ask: Ask) -> float:
+        """Seconds from a request to its first token, which may begin with what earlier ones of this kind computed."""
+        began = time.perf_counter()
+        return self._runner.run(self._answered(ask, Caller())).times_s[0] - began
+
     @contextmanager
     def observed(self) -> Iterator[list[StepRecord]]:
         """Every step that begins inside the block."""
@@ -100,10 +105,15 @@ class EngineInProcess(Engine):
             self._engine.observe(None)
 
     async def _door(self, ask: Ask) -> Answered:
+        """With a salt of its own: rounds repeat prompts, and each time they are to be computed."""
+        return await self._answered(ask, Caller(salt=secrets.token_hex(8)))
+
+    async def _answered(self, ask: Ask, caller: Caller) -> Answered:
         handle = handle_of(self._decide(None if ask.model == self.base else ask.model), LOCAL)
         params = SamplingParams(temperature=0, max_tokens=ask.output_tokens, ignore_eos=True)
         times, tokens = [], 0
-        async for delta in self._engine.generate(GenerationRequest(secrets.token_hex(8), ask.prompt, params, handle)):
+        request = GenerationRequest(secrets.token_hex(8), ask.prompt, params, handle, caller=caller)
+        async for delta in self._engine.generate(request):
             times.append(time.perf_counter())
             tokens += len(delta.token_ids)
         return Answered(times, tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,8 @@ def our_server(work: Workload, settings: Settings) -> Iterator[HttpTarget]:
                 time.sleep(0.1)
             for name, folder in work.adapters.items():
                 client.push(folder, name)
-        target = HttpTarget(server.url, lambda name: {"model": name})
+        # The same prompts come once with every peer: with a salt of its own each is computed every time.
+        target = HttpTarget(server.url, lambda name: {"model": name, "cache_salt": secrets.token_hex(8)})
         for name in (work.base_name, *work.adapters):
             target.measure(Load(1, 1, 3, 1, 100), [name], seed=0)
         yield target

@@ -17,6 +17,7 @@ import floor
 import footprint
 import kinds
 import many_adapters
+import prefix_cache
 import serving
 from benchmarks.conftest import Run
 from graftwork.models.base import weight_files
@@ -53,6 +54,12 @@ def test_many_adapters_come_and_go(run: Run) -> None:
     assert figures["loads"] > 0
     assert figures["hit_rate"] == pytest.approx(1 - figures["loads"] / 24, abs=0.001)
     assert figures["many"]["errors"] == figures["resident"]["errors"] == 0
+
+
+def test_a_cached_prefix_is_found_and_traffic_without_one_is_set_beside_no_cache(run: Run) -> None:
+    figures = run(prefix_cache, *SHORT, "--prefix-tokens", "128", "--concurrency", "2")
+    assert figures["hit_tokens"] == 128 and figures["errors"] == 0
+    assert min(figures["hit_over_miss_ttft"], figures["unshared_over_off"]) > 0
 
 
 def test_footprint_counts_at_least_the_adapters_own_bytes(tiny: Tiny) -> None:
