@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from graftwork.engine.request import AdapterHandle
+from graftwork.engine.request import AdapterHandle, Caller
 from graftwork.gateway.engine_slot import GenerationEngine
 from graftwork.gateway.services import Services, tenant_of
 from graftwork.gateway.signature import Signature
@@ -18,10 +18,11 @@ from graftwork.traffic.handle import handle_of
 
 @dataclass(frozen=True)
 class Chosen:
-    """The engine, what it is to answer with (None: the base itself), and how the answer is signed."""
+    """The engine, what it is to answer with (None: the base itself), for whom, and how the answer is signed."""
 
     engine: GenerationEngine
     adapter: AdapterHandle | None
+    caller: Caller
     signature: Signature
 
     @property
@@ -45,4 +46,5 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
     base_digest = engine.outline.weights_digest
     require_base(decision, base=services.base, base_digest=base_digest)
     signature = Signature(request.state.request_id, decision, base_digest)
-    return Chosen(engine, handle_of(decision, tenant), signature)
+    caller = Caller(tenant, priority=body.priority or 0)
+    return Chosen(engine, handle_of(decision, tenant), caller, signature)

@@ -28,7 +28,7 @@ async def classify(request: Request) -> Response:
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, ClassifyRequest)
     chosen = choose_for(request, services, body)
-    requests = pooling_requests(chosen.signature.request_id, body, "classes", chosen.adapter)
+    requests = pooling_requests(chosen.signature.request_id, body, "classes", chosen.adapter, chosen.caller)
     results = await unless_gone(request.receive, services.poolings.run(chosen.engine, requests, chosen.model))
     answer = {
         "id": f"classify-{chosen.signature.request_id}",

@@ -35,7 +35,8 @@ async def embeddings(request: Request) -> Response:
     body = await read_json(request, services.settings.max_body_bytes, EmbeddingRequest)
     chosen = choose_for(request, services, body)
     _check_dimensions(body.dimensions, chosen.engine.outline.hidden_size)
-    requests = pooling_requests(chosen.signature.request_id, body, body.pooling or "mean", chosen.adapter)
+    pooling = body.pooling or "mean"
+    requests = pooling_requests(chosen.signature.request_id, body, pooling, chosen.adapter, chosen.caller)
     results = await unless_gone(request.receive, services.poolings.run(chosen.engine, requests, chosen.model))
     content = await asyncio.to_thread(_written, results, body, chosen)  # millions of digits, perhaps
     return Response(content, headers=chosen.signature.headers(), media_type="application/json")

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS
-from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, Prompt
+from graftwork.engine.request import ChatPrompt, GenerationRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.gateway.answer_shape import AnswerShape, Envelope
-from graftwork.gateway.choosing import choose_for
+from graftwork.gateway.choosing import Chosen, choose_for
 from graftwork.gateway.disconnect import EventStream, unless_gone
 from graftwork.gateway.openapi import body_of
 from graftwork.gateway.request_body import read_json
@@ -57,7 +57,7 @@ async def _answer(
     own = handle is not None and body.companions != "base"
     defaults = (await chosen.engine.companions(handle)).defaults if handle and own else NO_DEFAULTS
     params = choice_params(body, defaults)
-    requests = _generation_requests(signature.request_id, prompts, body, params, handle)
+    requests = _generation_requests(signature.request_id, prompts, body, params, chosen)
     pieces = services.generations.run(chosen.engine, requests, chosen.model)
     if not body.stream:
         answer: dict[str, Any] = await unless_gone(
@@ -75,11 +75,13 @@ def _generation_requests(
     prompts: Sequence[Prompt],
     body: ChatRequest | CompletionRequest,
     params: Sequence[SamplingParams],
-    adapter: AdapterHandle | None,
+    chosen: Chosen,
 ) -> list[GenerationRequest]:
     own = body.companions != "base"
     each = [(prompt, one) for prompt in prompts for one in params]
     return [
-        GenerationRequest(f"{request_id}-{index}", prompt, one, adapter, own, body.usual_tokens)
+        GenerationRequest(
+            f"{request_id}-{index}", prompt, one, chosen.adapter, own, body.usual_tokens, caller=chosen.caller
+        )
         for index, (prompt, one) in enumerate(each)
     ]

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graftwork.engine.request import AdapterHandle, Pooled, Pooling, PoolingRequest
+from graftwork.engine.request import AdapterHandle, Caller, Pooled, Pooling, PoolingRequest
 from graftwork.errors import InvalidRequest
 from graftwork.gateway.engine_slot import GenerationEngine
 from graftwork.protocol.pooling import PoolingFields
@@ -62,12 +62,12 @@ class Poolings:
 
 
 def pooling_requests(
-    request_id: str, body: PoolingFields, pooling: Pooling, adapter: AdapterHandle | None
+    request_id: str, body: PoolingFields, pooling: Pooling, adapter: AdapterHandle | None, caller: Caller
 ) -> list[PoolingRequest]:
     """One for each input of a body."""
     own = body.companions != "base"
     return [
-        PoolingRequest(id=f"{request_id}-{index}", prompt=prompt, pooling=pooling, adapter=adapter, companions=own)
+        PoolingRequest(f"{request_id}-{index}", prompt, pooling, adapter, companions=own, caller=caller)
         for index, prompt in enumerate(body.inputs)
     ]
 

@@ -28,3 +28,5 @@ class AdapterFields(Body):
     #: Whose chat template, added tokens, stop tokens and generation defaults are used; absent: the adapter's.
     companions: Literal["adapter", "base"] | None = None
     adapters: Annotated[list[ScaledAdapter] | None, Field(max_length=MAX_ADAPTERS)] = None
+    #: As vLLM has it: of the same tenant's requests the smallest go first, and of equal ones the oldest. Absent: 0.
+    priority: Annotated[int | None, Field(ge=-(2**31), lt=2**31)] = None
