@@ -8,7 +8,9 @@
     │   └── PreconditionFailed  compare-and-swap: it is no longer what you expected
     ├── Refused                 an adapter or base cannot be served rightly; `problems` says why
     ├── Damaged                 stored bytes are missing or no longer match their digest
-    ├── Unavailable             not now: starting, full, or shutting down; try again
+    ├── Unavailable             not now: starting, full, or shutting down; try again after `retry_after_s`
+    │   └── TooManyRequests     you have your share of the queue already, and others go on
+    ├── TimedOut                the answer was not complete in the time that it may take
     └── GenerationFailed        one row of a batch failed; its neighbours did not
 
 The message says what was wrong, where, and what to do.
@@ -69,6 +71,18 @@ class Damaged(GraftworkError):
 
 class Unavailable(GraftworkError):
     """Not possible now; try again later."""
+
+    def __init__(self, message: str = "", *, retry_after_s: int = 1) -> None:
+        super().__init__(*([message] if message else []))
+        self.retry_after_s = retry_after_s
+
+
+class TooManyRequests(Unavailable):
+    """As many of your requests wait as is your share of the queue; others go on."""
+
+
+class TimedOut(GraftworkError):
+    """The answer was not complete in the time that a request may take."""
 
 
 class GenerationFailed(GraftworkError):

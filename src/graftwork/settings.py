@@ -95,7 +95,15 @@ class Settings(BaseSettings):
         description="Disk space for adapters as they lie in memory, ready to be copied, in bytes; 0 keeps none.",
     )
     max_rank: int = Field(default=64, ge=1, le=1024, description="Largest low-rank width that is served.")
-    max_waiting: int = Field(default=1024, ge=1, description="Most requests that may queue before 503.")
+    max_waiting: int = Field(
+        default=1024,
+        ge=1,
+        description="Most requests that may queue before 503; of several tenants each may have its share of them, and "
+        "beyond it gets 429.",
+    )
+    request_timeout_s: float | None = Field(
+        default=None, gt=0, description="Longest time from a request to the end of its answer, in seconds; then 504."
+    )
     load_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for an adapter to load, in seconds.")
     adapter_companions: bool = Field(
         default=True,

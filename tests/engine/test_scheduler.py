@@ -4,66 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graftwork.engine.block_keys import BlockKeys
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.request import Caller
-from graftwork.engine.sampling_params import SamplingParams
-from graftwork.engine.scheduler import MAX_RATED, UNKNOWN, Chunk, Scheduler
-from graftwork.engine.sequence import Sequence
+from graftwork.engine.scheduler import MAX_RATED, UNKNOWN, Scheduler
 from graftwork.engine.step_cost import LEAST_PROMPT_TOKENS, StepCost
 from support.pages import OUTLINE, kv_cache
+from support.rows import Pages, row, step
 from support.scale import times
-
-
-def row(name: str, prompt: int, answer: int, *, rated: bool = False, whose: str = "") -> Sequence:
-    """A row of many equal tokens; those of one `whose` share what they compute, without it nothing is shared."""
-    unused, params = cast(Any, None), SamplingParams(prompt_logprobs=0 if rated else None)
-    made = Sequence(name, [1] * prompt, prompt, params, 0, answer, frozenset(), None, unused, unused, unused)
-    made.keys = BlockKeys("base", None, Caller(whose)) if whose else None
-    return made
-
-
-#: What each page holds, by its number: whose tokens, and up to which place of a row.
-Pages = dict[int, tuple[str, int]]
-
-
-def write(chunk: Chunk, pages: Pages) -> None:
-    """Fill the pages of a chunk, all others being full already with what this row would have computed."""
-    sequence = chunk.sequence
-    whose = sequence.keys.caller.tenant if sequence.keys else sequence.id
-    for block, page in enumerate(sequence.pages[: sequence.num_computed // 64]):
-        assert pages[page] == (whose, (block + 1) * 64), "a row reads what it would have computed"
-    for place in range(sequence.num_computed, sequence.num_computed + chunk.count):
-        pages[sequence.pages[place // 64]] = (whose, place + 1)
-
-
-def step(scheduler: Scheduler, cost: StepCost = UNKNOWN, pages: Pages | None = None) -> list[tuple[str, int]]:
-    """Run one step as the loop does: compute, sample one token where nothing is pending, drop what is done."""
-    chunks = scheduler.schedule(cost)
-    for chunk in chunks if pages is not None else ():
-        write(chunk, cast(Pages, pages))
-    assert sum(len(chunk.rates) for chunk in chunks) <= MAX_RATED
-    for chunk in chunks:
-        completes, samples, sequence, rates = chunk.completes, chunk.samples, chunk.sequence, chunk.rates
-        assert len(chunk.logits) == len(rates) + samples
-        if rates:
-            assert rates == chunk.logits[: len(rates)] and rates.start == len(sequence.rated), "in order, each once"
-            sequence.rated += [cast(Any, None)] * len(rates)
-        sequence.num_computed += chunk.count
-        if completes and not samples:
-            scheduler.remove(sequence)
-        if samples:
-            scheduler.vouch(sequence)
-            sequence.tokens.append(1)
-            if sequence.num_generated == sequence.max_tokens:
-                scheduler.remove(sequence)
-    scheduler.check()
-    return [(chunk.sequence.id, chunk.count) for chunk in chunks]
 
 
 def test_a_row_that_generates_nothing_may_fill_every_page() -> None:
@@ -196,7 +147,7 @@ def test_every_row_ends_whatever_comes(
     """`aborts`: rows that leave in the midst, and whether because they failed."""
     scheduler = Scheduler(kv_cache(pages), seqs, budget, inter_token_target_s=0.1)
     made = [
-        (row(str(i), prompt, answer, rated=rated, whose=whose), at)
+        (row(str(i), prompt, answer, rated=rated, whose=whose, caller=Caller(whose)), at)
         for i, (prompt, answer, at, rated, whose) in enumerate(rows)
     ]
     aborted = {sequence: aborts[i] for i, (sequence, _) in enumerate(made) if i in aborts}
@@ -240,7 +191,7 @@ def test_pages_that_others_hold_need_no_room_and_idle_ones_do() -> None:
     assert step(scheduler) == [("a", 200)]  # four pages, of which three are full
     scheduler.add(row("b", 192, 3, whose="x"))
     assert step(scheduler) == [("a", 1)], "it lacks two pages, and one must stay free"
-    assert not scheduler.waiting[0].pages and not scheduler.waiting[0].num_computed
+    assert not next(iter(scheduler.waiting)).pages and not next(iter(scheduler.waiting)).num_computed
     assert step(scheduler) == [("a", 1)]
     assert step(scheduler) == [("b", 64)], "two of its four pages are there, idle"
     assert scheduler._kv.num_used == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ from graftwork.engine.inbox import Inbox
 from graftwork.engine.intake import Intake
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.loop import EngineLoop, Output
-from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
+from graftwork.engine.queue_limit import QueueLimit
+from graftwork.engine.request import AdapterHandle, Caller, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.engine.runner import Runner
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
@@ -32,7 +33,7 @@ from graftwork.engine.template_process import TemplateLimits
 from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
 from graftwork.engine.waiting_room import WaitingRoom
-from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
+from graftwork.errors import GraftworkError, InvalidRequest, TimedOut, Unavailable
 from graftwork.kernels.select import Kernels
 from graftwork.models.model import Model
 
@@ -53,6 +54,7 @@ class EngineConfig:
     form_cache_bytes: int
     max_rank: int
     max_waiting: int
+    request_timeout_s: float | None
     load_timeout_s: float
     use_companions: bool
     template_limits: TemplateLimits
@@ -126,6 +128,7 @@ class AsyncEngine:
             runner, self._scheduler, self._room, inbox, self.max_context, self._deliver, time.perf_counter
         )
         self._streams: dict[str, Stream] = {}
+        self._queue = QueueLimit(config.max_waiting, time.monotonic)
         self._loads: dict[str, list[asyncio.Future[None]]] = {}
         self._loads_lock = threading.Lock()
         self._started = False
@@ -154,12 +157,14 @@ class AsyncEngine:
 
         Raises, before the first delta:
             InvalidRequest: the prompt is empty, damaged, or too long for the context.
+            TooManyRequests: the tenant has its share of the queue already.
             Unavailable: too many requests wait, the adapter found no room, or the server stops.
             Refused, Damaged: the adapter cannot be loaded.
         Raises, at any time:
             GenerationFailed: this row, and only this row, went wrong.
+            TimedOut: it took longer than a request may.
         """
-        async with self._row(request.id, partial(self._intake.generating, request)) as stream:
+        async with self._row(request.id, request.caller, partial(self._intake.generating, request)) as stream:
             while not stream.ended:
                 item = await stream.next()
                 assert isinstance(item, Delta), "a generating row gives deltas"
@@ -170,30 +175,46 @@ class AsyncEngine:
 
         Raises:
             InvalidRequest: as `generate`, or the adapter has no head to classify with.
-            Unavailable, Refused, Damaged, GenerationFailed: as `generate`.
+            Unavailable, Refused, Damaged, GenerationFailed, TimedOut: as `generate`.
         """
-        async with self._row(request.id, partial(self._intake.pooling, request)) as stream:
+        async with self._row(request.id, request.caller, partial(self._intake.pooling, request)) as stream:
             item = await stream.next()
             assert isinstance(item, Pooled), "a pooling row gives one result"
             return item
 
     @asynccontextmanager
-    async def _row(self, key: str, make: Callable[[], Awaitable[Sequence]]) -> AsyncGenerator[Stream]:
+    async def _row(self, key: str, caller: Caller, make: Callable[[], Awaitable[Sequence]]) -> AsyncGenerator[Stream]:
         """A row in the loop, from submission until the block is left; what it gives arrives in its stream."""
         if not self.ready:
             raise Unavailable("The engine is not running: it is starting, stopping or broken; see /ready.")
-        if len(self._streams) - self._loop.num_running >= self._config.max_waiting:
-            raise Unavailable(f"{self._config.max_waiting} requests are waiting already; try again later.")
         if key in self._streams:
             raise InvalidRequest(f"A request with the id {key!r} is running already.", field="id")
+        self._queue.enter(caller, self._running_by_tenant, self._loop.num_running)
         stream = self._streams[key] = Stream()
+        limit_s = self._config.request_timeout_s
+        timer = stream.loop.call_later(limit_s, self._time_out, key, stream) if limit_s else None
         try:
-            self._loop.submit(await make())
+            async with asyncio.timeout(limit_s):
+                row = await make()
+            self._loop.submit(row)
             yield stream
+        except TimeoutError:
+            raise _timed_out(limit_s) from None
         finally:
+            if timer is not None:
+                timer.cancel()
             del self._streams[key]
-            if not stream.ended:
+            if not stream.ended or stream.timed_out:
                 self._loop.abort(key)
+            self._queue.leave(caller, self._loop.num_running)
+
+    def _time_out(self, key: str, stream: Stream) -> None:
+        stream.timed_out = True
+        stream.queue.put_nowait(_timed_out(self._config.request_timeout_s))
+        self._loop.abort(key)
+
+    def _running_by_tenant(self) -> Counter[str]:
+        return Counter(row.caller.tenant for row in tuple(self._scheduler.running))
 
     async def load(self, handle: AdapterHandle) -> None:
         """Make a version resident and keep it so until the engine stops.
@@ -282,6 +303,12 @@ class AsyncEngine:
                 assert pinned is not None, "the load's own pin keeps it resident"
             _call_in(future.get_loop(), _settle, future, error)
         self._loop.loaded(digest, error)
+
+
+def _timed_out(limit_s: float | None) -> TimedOut:
+    return TimedOut(
+        f"The request was not answered within {limit_s:g} seconds (request_timeout_s); ask for fewer tokens, or later."
+    )
 
 
 def _put_all(items: list[tuple[Stream, Item | GraftworkError]]) -> None:

@@ -68,6 +68,7 @@ def _config(settings: Settings, context: int) -> EngineConfig:
         form_cache_bytes=settings.form_cache_bytes,
         max_rank=settings.max_rank,
         max_waiting=settings.max_waiting,
+        request_timeout_s=settings.request_timeout_s,
         load_timeout_s=settings.load_timeout_s,
         use_companions=settings.adapter_companions,
         template_limits=TemplateLimits(settings.template_timeout_s, settings.template_memory_bytes),

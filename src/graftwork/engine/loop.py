@@ -131,6 +131,8 @@ class EngineLoop:
         if not self._read(self._inbox.wait(self._room.look_again_s) if idle else self._inbox.read()):
             return False
         self._fail(self._room.overdue(), Unavailable("The adapter was not loaded in time; try again."))
+        if self._room.barred:
+            self._room.take_back(self._scheduler.recall())
         self._seat(self._room.admit())
         if chunks := self._scheduler.schedule(self._cost):
             decoding = sum(chunk.count == 1 and chunk.completes for chunk in chunks)

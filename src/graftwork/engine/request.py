@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -50,6 +51,9 @@ class Caller:
     weight: float = 1.0
     priority: int = 0
     salt: str = ""
+
+    def __post_init__(self) -> None:
+        assert 0 < self.weight < math.inf, "a weight is checked where it is set"
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from graftwork.engine.fair_queue import FairQueue
+from graftwork.engine.fair_shares import FairShares
 from graftwork.engine.kv_cache import KvCache
-from graftwork.engine.prompt_shares import prompt_shares
+from graftwork.engine.places import Places
+from graftwork.engine.prompt_shares import tenants_shares
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_cost import StepCost, prompt_budget
 from graftwork.kernels.attention import PAGE_TOKENS
@@ -68,9 +70,10 @@ class Scheduler:
 
     NOTE: A step gives every running row that only lacks its newest token that one token, so decoding never waits for
     prompts; prompts get tokens beside it, in chunks (https://arxiv.org/abs/2308.16369): all of the step's token budget
-    while nothing decodes, else as many as keep the step within the target that decoding rows are promised. When pages
-    run out, the newest running row gives up its own and is computed again later. A row is admitted with
-    the blocks that the prefix cache has of its beginning.
+    while nothing decodes, else as many as keep the step within the target that decoding rows are promised. Rows wait
+    in a `FairQueue`; in a full batch they may be given a place by `Places`. When pages run out, the newest running row
+    of the tenant that holds most gives up its own. Rows that gave way are computed again later, and not paid for again.
+    A row begins with the blocks that the prefix cache has of its beginning.
 
     Args:
         max_num_seqs: most running rows.
@@ -85,7 +88,9 @@ class Scheduler:
         self._max_num_seqs = max_num_seqs
         self._budget = max(max_num_batched_tokens, max_num_seqs)  # room for one token of every row
         self._target_s = inter_token_target_s
-        self.waiting: deque[Sequence] = deque()
+        self._places = Places(max_num_seqs, kv.pool.num_pages)
+        self._shares = FairShares()
+        self.waiting = FairQueue(self._shares)
         self.running: list[Sequence] = []  # oldest first
         self.num_preemptions = 0
         self.num_queried = 0  # prompt tokens of admitted rows that may begin with cached ones
@@ -93,7 +98,14 @@ class Scheduler:
 
     def add(self, sequence: Sequence) -> None:
         """Queue a row whose adapter, if any, is pinned."""
-        self.waiting.append(sequence)
+        self.waiting.add(sequence)
+
+    def recall(self) -> list[Sequence]:
+        """Waiting rows with an adapter, which are no longer here afterwards: their pins are needed for others."""
+        recalled = [row for row in self.waiting if row.slot is not None and not row.may_stay]
+        for row in recalled:
+            self.waiting.discard(row)
+        return recalled
 
     def remove(self, sequence: Sequence, *, failed: bool = False) -> None:
         """Forget a row and free its pages; no-op for a row that is not here.
@@ -104,9 +116,12 @@ class Scheduler:
             self._kv.prefixes.forget(sequence.pages)
         if sequence in self.running:
             self.running.remove(sequence)
-        elif sequence in self.waiting:
-            self.waiting.remove(sequence)
+        else:
+            self.waiting.discard(sequence)
         self._kv.release(sequence.pages)
+        here = self.waiting.tenants.union(row.caller.tenant for row in self.running)
+        if sequence.caller.tenant not in here:
+            self._shares.forget(here)
 
     def vouch(self, sequence: Sequence) -> None:
         """What came out of a row is finite: others may begin with the blocks that it has filled."""
@@ -123,12 +138,14 @@ class Scheduler:
             cost: what a step is expected to take.
         """
         chosen: dict[str, Chunk] = {}
+        if self.waiting:
+            self._give_way(next(iter(self.waiting)))
         preempted = self.num_preemptions
         decoding = [row for row in self.running if row.num_pending == 1]
         self._extend(dict.fromkeys(decoding, 1), chosen)
-        prompts = [row for row in self.running if row.num_pending > 1]
+        prompts = self._prompts()
         if not prompts and not self.waiting:
-            return list(chosen.values())
+            return self._paid(chosen.values())
         arrivals = self._admissible(prompts)
         rows = min(len(self.running) + len(self.waiting), self._max_num_seqs)
         budget = prompt_budget(cost, len(chosen), rows, self._budget - len(chosen), self._target_s)
@@ -139,7 +156,28 @@ class Scheduler:
         for sequence in arrivals:
             if sequence.id not in chosen:
                 self._give_back(sequence)
-        return list(chosen.values())
+        return self._paid(chosen.values())
+
+    def _paid(self, chunks: Collection[Chunk]) -> list[Chunk]:
+        """The chunks of a step, the tokens that they end with counted in their tenants' shares."""
+        for chunk in chunks:
+            if chunk.samples:
+                self._shares.generated(chunk.sequence.caller)
+                chunk.sequence.paid = len(chunk.sequence.tokens) + 1
+        return list(chunks)
+
+    def _give_way(self, owed: Sequence) -> None:
+        """Find a place in a full batch for the row whose turn it is, where its tenant has less than its share."""
+        pages = self._missing(owed)
+        short_of = 1 + pages + sum(map(self._missing, self._prompts())) - self._kv.num_free
+        if not self.running or (len(self.running) < self._max_num_seqs and short_of <= 0):
+            return
+        for row in self._places.giving_way(owed, pages, short_of, self.running, self._shares):
+            self._preempt(row)
+            row.kept_until = len(row.tokens) * 3 // 2
+
+    def _prompts(self) -> list[Sequence]:
+        return [row for row in self.running if row.num_pending > 1]
 
     def _extend(self, counts: Mapping[Sequence, int], chosen: dict[str, Chunk]) -> None:
         """Choose so many tokens of running rows, oldest first, as far as there are pages."""
@@ -149,9 +187,9 @@ class Scheduler:
                 chosen[sequence.id] = Chunk(sequence, count)
 
     def _make_room(self, sequence: Sequence, count: int, chosen: dict[str, Chunk]) -> bool:
-        """Grow a row's pages, preempting newer rows while needed; False when the row itself had to go."""
+        """Grow a row's pages, preempting others while needed; False when the row itself had to go."""
         while not self._kv.grow(sequence.pages, sequence.num_computed + count):
-            victim = self.running[-1]
+            victim = self._places.youngest_of_largest(self.running, self._shares)
             self._preempt(victim)
             chosen.pop(victim.id, None)
             if victim is sequence:
@@ -161,11 +199,11 @@ class Scheduler:
     def _preempt(self, victim: Sequence) -> None:
         self.running.remove(victim)
         self._give_back(victim)
-        self.waiting.appendleft(victim)
+        self.waiting.put_back(victim)
         self.num_preemptions += 1
 
     def _admissible(self, prompts: list[Sequence]) -> list[Sequence]:
-        """Waiting rows for which there are places and pages, oldest first.
+        """Waiting rows for which there are places and pages, in the order of their turns.
 
         The whole of a row must fit beside the prompts that run already, and a page stay free: else it would be
         preempted as soon as it ran. None is passed that waits for pages: it would starve.
@@ -187,7 +225,7 @@ class Scheduler:
             if count := _count(sequence, most, chosen):
                 grown = self._kv.grow(sequence.pages, sequence.num_computed + count)
                 assert grown, "free pages were counted before"
-                self.waiting.remove(sequence)
+                self.waiting.take(sequence)
                 self.running.append(sequence)
                 chosen[sequence.id] = Chunk(sequence, count)
                 self._count_cached(sequence)
@@ -219,6 +257,7 @@ class Scheduler:
 
         Of a row's pages others may hold only those that are full, which it does not write any more.
         """
+        self.waiting.check()
         assert not set(map(id, self.running)) & set(map(id, self.waiting)), "a row runs and waits"
         assert len(self.running) <= self._max_num_seqs, "too many rows run"
         self._kv.check([row.pages for row in self.running])
@@ -234,13 +273,14 @@ class Scheduler:
 def _shares(rows: list[Sequence], budget: int, chosen: Mapping[str, Chunk]) -> list[int]:
     """Of `budget`, each prompt's tokens; what prompts that are rated may not take goes to the others."""
     wanted = [min(row.num_pending, MAX_RATED) if row.unrated else row.num_pending for row in rows]
-    shares = prompt_shares(wanted, budget)
+    callers = [row.caller for row in rows]
+    shares = tenants_shares(wanted, callers, budget)
     left = MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values())
     for place, row in enumerate(rows):
         if row.unrated:
             wanted[place] = min(shares[place], left)
             left -= len(Chunk(row, wanted[place]).rates)
-    return prompt_shares(wanted, budget)
+    return tenants_shares(wanted, callers, budget)
 
 
 def _count(sequence: Sequence, most: int, chosen: Mapping[str, Chunk]) -> int:

@@ -42,6 +42,10 @@ class Sequence:
     echo: str = ""  # what the answer's text begins with
     pooler: Pooler | None = None  # of a row that generates nothing and ends with its prompt
     arrival: int = 0
+    paid: int = 0  # tokens, from the beginning, that were counted in the tenant's share
+    kept_until: int = 0  # tokens that it has to reach before it gives way once more
+    may_stay: bool = False  # with its pin, until it runs, whoever else is short of memory
+    met: bool = False  # its adapter: `meet` is done
     slot: int | None = None  # of the pinned adapter
     num_virtual: int = 0  # tokens at the beginning that stand for what the adapter puts there
     acts_from: int | None = 0  # position from which the adapter acts; None: nowhere
@@ -57,11 +61,14 @@ class Sequence:
         self.alternatives = self.params.prompt_alternatives
 
     def meet(self, traits: Traits, max_context: int) -> None:
-        """Make room for the adapter's virtual tokens, and find where it begins to act; once, before it is scheduled.
+        """Make room for the adapter's virtual tokens, and find where it begins to act; done once, however often asked.
 
         Raises:
             InvalidRequest: prompt, virtual tokens and answer do not fit the context, or the adapter has another task.
         """
+        if self.met:
+            return
+        self.met = True
         self._check_task(traits)
         if traits.virtual_tokens:
             total = traits.virtual_tokens + len(self.tokens)

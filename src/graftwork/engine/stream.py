@@ -20,6 +20,8 @@ class Stream:
     queue: asyncio.Queue[Item | GraftworkError] = field(default_factory=asyncio.Queue)
     #: Whether the last item has been taken: the loop has dropped the row by itself.
     ended: bool = False
+    #: Whether its time was over before that.
+    timed_out: bool = False
 
     async def next(self) -> Item:
         """The next item; raises the error that ends the row."""

@@ -2,12 +2,15 @@
 
 A row enters, its adapter is pinned at once when resident or else its load is started, and it leaves for the scheduler
 when it holds its pin, or with an error when the load failed or took too long. So that a popular set cannot starve
-another adapter, a load that has waited *for room* too long raises a barrier: adapter rows that came after its first
-row get no pins until it is in. A load that is merely slow holds nobody back. Base rows never wait here.
+another adapter, a load that has waited *for room* too long raises a barrier: until it is in, no other adapter row gets
+a pin, and rows that have one and do not run yet are taken back, except the first of each load. So it waits for answers
+that are under way, and never for a queue; then its own rows have as long to get into the batch. A load that is merely
+slow holds nobody back. Base rows never wait here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,7 +18,7 @@ from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader
 from graftwork.engine.sequence import Sequence
 
-#: Time without room after which a load holds back later rows, in seconds.
+#: Time without room after which a load holds back other rows, and least time between two such loads, in seconds.
 BARRIER_AGE_S = 1.0
 
 
@@ -35,6 +38,7 @@ class WaitingRoom:
         self._cache, self._loader, self._timeout_s, self._clock = cache, loader, load_timeout_s, clock
         self._loads: dict[str, _Load] = {}
         self._entered: list[Sequence] = []  # by arrival: new rows, and rows behind a barrier
+        self._lifted = -math.inf  # when the last barrier was
 
     @property
     def look_again_s(self) -> float | None:
@@ -44,14 +48,25 @@ class WaitingRoom:
     def enter(self, sequence: Sequence) -> None:
         self._entered.append(sequence)
 
+    @property
+    def barred(self) -> bool:
+        """Whether a load has been short of room for so long that pins are for it alone."""
+        return any((load := self._loads.get(digest)) is not None and load.rows for digest in self._late())
+
+    def take_back(self, sequences: list[Sequence]) -> None:
+        """Rows that went on and do not run: they give their pins back and wait here again."""
+        for sequence in sequences:
+            self.leave(sequence)
+        self._entered = sorted([*self._entered, *sequences], key=lambda row: row.arrival)
+
     def admit(self) -> list[Sequence]:
         """Rows that may go to the scheduler now, by arrival; loads are started for rows that need one."""
         ready, held = [], []
-        barrier = self._barrier()
+        barred = self.barred
         for sequence in self._entered:
             if sequence.adapter is None:
                 ready.append(sequence)
-            elif barrier is not None and sequence.arrival > barrier and sequence.adapter.digest not in self._loads:
+            elif barred and sequence.adapter.digest not in self._loads:
                 held.append(sequence)
             elif self._pin(sequence):
                 ready.append(sequence)
@@ -64,6 +79,9 @@ class WaitingRoom:
         """The load of a version ended well: its rows, each with a pin of its own; the load's own pin is given back."""
         load = self._loads.pop(digest, None)
         rows = load.rows if load is not None else []
+        if rows:
+            self._lifted = self._clock()
+            rows[0].may_stay = True
         for sequence in rows:
             pinned = self._pin(sequence)
             assert pinned, "the load's own pin keeps it resident"
@@ -120,9 +138,11 @@ class WaitingRoom:
         load.rows.append(sequence)
         self._loader.start(sequence.adapter)
 
-    def _barrier(self) -> int | None:
-        """Arrival of the first row whose load has been short of room for too long."""
+    def _late(self) -> list[str]:
+        """Versions that have been short of room for too long."""
         now = self._clock()
-        late = [digest for digest, since in self._cache.short_of_room.items() if now - since > BARRIER_AGE_S]
-        loads = (self._loads.get(digest) for digest in late)
-        return min((load.rows[0].arrival for load in loads if load is not None and load.rows), default=None)
+        return [
+            digest
+            for digest, since in self._cache.short_of_room.items()
+            if now - max(since, self._lifted) > BARRIER_AGE_S
+        ]

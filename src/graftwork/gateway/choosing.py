@@ -46,4 +46,5 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
     base_digest = engine.outline.weights_digest
     require_base(decision, base=services.base, base_digest=base_digest)
     signature = Signature(request.state.request_id, decision, base_digest)
-    return Chosen(engine, handle_of(decision, tenant), Caller(tenant, salt=body.cache_salt or ""), signature)
+    caller = Caller(tenant, priority=body.priority or 0, salt=body.cache_salt or "")
+    return Chosen(engine, handle_of(decision, tenant), caller, signature)

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from graftwork.errors import GraftworkError, InvalidRequest, Refused, UnknownModel
+from graftwork.errors import GraftworkError, InvalidRequest, Refused, Unavailable, UnknownModel
 from graftwork.gateway.disconnect import ClientGone
 from graftwork.gateway.request_body import WrongBody
 from graftwork.protocol.errors import Kind, kind_of, openai_error, problem
@@ -47,7 +47,10 @@ def answer_error(path: str, error: BaseException) -> Response:
         extra["field"] = "model"
     elif isinstance(error, Refused):
         extra["problems"] = list(error.problems)
-    return _answer(path, status, kind, error.message, **extra)
+    answer = _answer(path, status, kind, error.message, **extra)
+    if isinstance(error, Unavailable):
+        answer.headers["retry-after"] = str(error.retry_after_s)
+    return answer
 
 
 def sse_error(error: BaseException) -> bytes:
@@ -62,14 +65,13 @@ def sse_error(error: BaseException) -> bytes:
 
 
 def _answer(path: str, status: int, kind: Kind, message: str, **extra: Any) -> Response:
-    headers = {"retry-after": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
     if path == "/v1" or path.startswith("/v1/"):
         body, media = openai_error(message, kind, param=extra.get("field")), "application/json"
         if extra.get("problems"):
             body["error"]["problems"] = extra["problems"]
     else:
         body, media = problem(message, kind, status=status, **extra), "application/problem+json"
-    return Response(json.dumps(body, default=str), status, headers, media)
+    return Response(json.dumps(body, default=str), status, media_type=media)
 
 
 async def _graftwork_error(request: Request, error: Exception) -> Response:

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 #: How long answers that are under way may go on after a stop was asked for, in seconds.
 FAREWELL_S = 10
+#: How long a client may leave unread what was sent to it before its connection is closed, in seconds.
+UNREAD_S = 30
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
@@ -88,6 +90,10 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(
+        socket, "TCP_USER_TIMEOUT"
+    ):  # Linux; connections inherit it, and it counts while the peer's window is shut
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_S * 1000))
     try:
         listener.bind((host, port))
         listener.listen(512)

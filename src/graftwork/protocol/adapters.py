@@ -38,3 +38,5 @@ class AdapterFields(Body):
     adapters: Annotated[list[ScaledAdapter] | None, Field(max_length=MAX_ADAPTERS)] = None
     #: Only requests with the same one share cached prompts; a secret keeps others from finding out what was asked.
     cache_salt: Annotated[str | None, BeforeValidator(read_salt)] = None
+    #: As vLLM has it: of the same tenant's requests the smallest go first, and of equal ones the oldest. Absent: 0.
+    priority: Annotated[int | None, Field(ge=-(2**31), lt=2**31)] = None

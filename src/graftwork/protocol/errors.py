@@ -15,6 +15,8 @@ from graftwork.errors import (
     NotFound,
     PreconditionFailed,
     Refused,
+    TimedOut,
+    TooManyRequests,
     Unavailable,
     UnknownModel,
 )
@@ -39,8 +41,10 @@ ERRORS: tuple[Kind, ...] = (
     Kind(PreconditionFailed, 412, "precondition_failed", "conflict_error", "Precondition failed"),
     Kind(Conflict, 409, "conflict", "conflict_error", "Conflict"),
     Kind(Refused, 422, "refused", "invalid_request_error", "Refused"),
+    Kind(TooManyRequests, 429, "rate_limit_exceeded", "rate_limit_error", "Too many requests"),
     Kind(Unavailable, 503, "unavailable", "server_error", "Unavailable"),
     Kind(Damaged, 500, "damaged", "server_error", "Damaged"),
+    Kind(TimedOut, 504, "timed_out", "server_error", "Timed out"),
     Kind(GenerationFailed, 500, "generation_failed", "server_error", "Generation failed"),
     Kind(GraftworkError, 500, "internal_error", "server_error", "Internal error"),
 )

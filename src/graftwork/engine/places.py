@@ -1,0 +1,93 @@
+"""Places: which rows give up theirs in a full batch, for a tenant that has less than its share of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Rows
+from dataclasses import dataclass
+
+from graftwork.engine.fair_shares import FairShares
+from graftwork.engine.request import Caller
+from graftwork.engine.sequence import Sequence
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows and pages of keys and values that a tenant holds."""
+
+    rows: int = 0
+    pages: int = 0
+
+    def without(self, row: Sequence) -> Held:
+        return Held(self.rows - 1, self.pages - len(row.pages))
+
+
+@dataclass(frozen=True)
+class Places:
+    """What there is to hold: rows of a step, and pages.
+
+    NOTE: Dominant resource fairness (Ghodsi et al., NSDI 2011). A tenant's share is the larger of its parts of both,
+    divided by its weight. A place changes hands only where afterwards the one who gave still has no less than the one
+    who got, so that it cannot be asked back; and a row that gave way is left alone until it is half as long again as it
+    was, so that of all its tokens together no more than three times as many are computed again.
+    """
+
+    rows: int
+    pages: int
+
+    def share(self, held: Held, caller: Caller) -> float:
+        """The larger of a tenant's parts of rows and pages, over its weight."""
+        return max(held.rows / self.rows, held.pages / self.pages) / caller.weight
+
+    def youngest_of_largest(self, running: Rows[Sequence], shares: FairShares) -> Sequence:
+        """The row that goes when pages run out: of the tenant with the largest share, what it would miss least."""
+        held = _held(running)
+        if len(held) == 1:
+            return _least_first(running)[0]
+        callers = {row.caller.tenant: row.caller for row in running}
+        largest = max(held, key=lambda one: (self.share(held[one], callers[one]), shares.turn(one)))
+        return _least_first([row for row in running if row.caller.tenant == largest])[0]
+
+    def giving_way(
+        self, owed: Sequence, pages: int, short_of: int, running: Rows[Sequence], shares: FairShares
+    ) -> list[Sequence]:
+        """Rows to preempt so that `owed` finds a place; none where it is not owed one, or would not find it even so.
+
+        Args:
+            pages: that `owed` needs.
+            short_of: pages that are missing for it.
+            running: all rows in the batch, oldest first.
+        """
+        tenant, callers = owed.caller.tenant, {row.caller.tenant: row.caller for row in running}
+        behind = [one for one in callers if one != tenant and shares.turn(one) > shares.turn(tenant)]
+        if not behind:
+            return []
+        held = _held(running)
+        mine = held.get(tenant, Held())
+        after = self.share(Held(mine.rows + 1, mine.pages + pages), owed.caller)
+        largest = max(behind, key=lambda one: self.share(held[one], callers[one]))
+        left, found = held[largest], list[Sequence]()
+        for row in _least_first([row for row in running if row.caller.tenant == largest]):
+            if len(row.tokens) < row.kept_until:
+                continue
+            left = left.without(row)
+            if self.share(left, row.caller) < after:
+                break
+            found.append(row)
+            short_of -= len(row.pages)
+            if short_of <= 0:
+                return found
+        return []
+
+
+def _held(running: Rows[Sequence]) -> dict[str, Held]:
+    held: dict[str, Held] = {}
+    for row in running:
+        before = held.get(row.caller.tenant, Held())
+        held[row.caller.tenant] = Held(before.rows + 1, before.pages + len(row.pages))
+    return held
+
+
+def _least_first(rows: Rows[Sequence]) -> list[Sequence]:
+    """Rows of one tenant, oldest first, in the order in which it would miss them least: by priority, then youth."""
+    youngest_first = list(reversed(rows))
+    return sorted(youngest_first, key=lambda row: -row.caller.priority)
