@@ -19,7 +19,7 @@ from support.scale import times
 PAGES = 9
 
 
-@dataclass
+@dataclass(eq=False)
 class Row:
     """One row: whose it is, its tokens, and what of them it has computed and vouched for."""
 
