@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -25,6 +25,8 @@ from graftwork.settings import Settings
 from graftwork.traffic.handle import handle_of
 from load import Answered, Ask, Load, Measured, drive
 from random_adapters import ALL_SEVEN, mixed_ranks, write_adapter
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -87,7 +89,22 @@ class EngineInProcess(Engine):
         *, in_turn: bool = False,
     ) -> Measured:  # fmt: skip
         """One round of the closed loop, without HTTP."""
-        return self._runner.run(drive(self._door, load, names, seed, popularity, in_turn=in_turn))
+        return self.run(drive(self.door, load, names, seed, popularity, in_turn=in_turn))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, in the engine's event loop."""
+        return self._runner.run(work)
+
+    def first_token_s(self, name: str, prompt: tuple[int, ...]) -> float:
+        """From a request to its first token."""
+        began = time.perf_counter()
+        return self.run(self.door(Ask(name, prompt, 1))).times_s[0] - began
+
+    async def come_and_go(self, name: str) -> None:
+        """Load an adapter and unload it again, without asking it anything."""
+        handle = self._handle(name)
+        await self._engine.load(handle)
+        await self._engine.unload(handle)
 
     @contextmanager
     def observed(self) -> Iterator[list[StepRecord]]:
@@ -99,7 +116,7 @@ class EngineInProcess(Engine):
         finally:
             self._engine.observe(None)
 
-    async def _door(self, ask: Ask) -> Answered:
+    async def door(self, ask: Ask) -> Answered:
         handle = handle_of(self._decide(None if ask.model == self.base else ask.model), LOCAL)
         params = SamplingParams(temperature=0, max_tokens=ask.output_tokens, ignore_eos=True)
         times, tokens = [], 0

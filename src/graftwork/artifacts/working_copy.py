@@ -18,7 +18,6 @@ from graftwork.artifacts.partial import PARTIAL, partial_folder, sweep
 from graftwork.artifacts.stores import BlobStore
 from graftwork.errors import Damaged, Unavailable
 
-
 #: What copies may take where nobody says, in bytes.
 MAX_BYTES = 8 << 30
 

@@ -76,9 +76,7 @@ class AdapterLoader:
         self._outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
         self._pool = ThreadPoolExecutor(_THREADS, "graftwork-load", initializer=run_in_background)
 
-    def start(
-        self, handle: AdapterHandle, asker: Asker = "rows", *, instead_of: Collection[str] | None = None
-    ) -> None:
+    def start(self, handle: AdapterHandle, asker: Asker = "rows", *, instead_of: Collection[str] | None = None) -> None:
         """Begin to load a version, unless that goes on already; returns at once.
 
         Where a load failed a moment ago, its error is told again instead.

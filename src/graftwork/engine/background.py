@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import torch
 
@@ -23,13 +24,13 @@ def run_in_background() -> None:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
     torch.get_num_threads()  # what it sets first in each thread is what is set anew here, for this thread alone
-    with suppress(OSError, AttributeError):
-        _openmp().omp_set_num_threads(1)
+    for library, function in _TEAMS:
+        with suppress(OSError, AttributeError):  # not in this process
+            getattr(ctypes.CDLL(library, mode=getattr(os, "RTLD_NOLOAD", 0) | os.RTLD_LAZY), function)(1)
 
 
-def _openmp() -> ctypes.CDLL:
-    """The library that torch has loaded."""
-    for name in ("libgomp.so.1", "libiomp5.so", "libomp.so"):
-        with suppress(OSError):
-            return ctypes.CDLL(name, mode=getattr(os, "RTLD_NOLOAD", 0) | os.RTLD_LAZY)
-    raise OSError("no OpenMP in this process")
+#: What sets the team of the calling thread: OpenMP's, whose library has one of these names, and, inside torch, MKL's.
+_TEAMS = (
+    *((name, "omp_set_num_threads") for name in ("libgomp.so.1", "libiomp5.so", "libomp.so")),
+    (str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"), "MKL_Set_Num_Threads_Local"),
+)

@@ -30,7 +30,7 @@ class Asked:
 
 
 class Popularity:
-    """Owns the counts; with a file they outlive the process. Compositions are not counted: they have no form on disk."""
+    """Owns the counts; with a file they outlive the process. Compositions, of which disks have no form, are not."""
 
     def __init__(self, file: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         self._file, self._clock = file, clock

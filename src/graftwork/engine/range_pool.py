@@ -111,7 +111,7 @@ class RangePool:
         return len(self._held)
 
     def check(self) -> None:
-        """Every byte is held, warm, cooling or fresh, and only one of them; memory is in its budget; holes are joined."""
+        """Every byte is held, warm, cooling or fresh, and only one of them; the budget is kept; holes are joined."""
         parts = [*self._held.values(), *self._warm, *self._cooling, *self._fresh]
         parts.sort(key=lambda part: part.start)
         edges = [0, *(edge for part in parts for edge in (part.start, part.stop)), len(self.buffer)]

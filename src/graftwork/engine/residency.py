@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from graftwork.engine.adapter_cache import InMemory
 from graftwork.engine.load_failures import Failure
 from graftwork.errors import GraftworkError
+
+if TYPE_CHECKING:  # a registry without an engine names states, and needs no torch for that
+    from graftwork.engine.adapter_cache import InMemory
 
 State = Literal["resident", "draining", "loading", "failed"]
 
@@ -22,8 +24,8 @@ OTHER = "other"
 class Residency:
     """One version; times are of `time.time`, in seconds.
 
-    `rows` need it now and `uses` took it since it came; `since_s` is when its load began, or when it failed with `error`,
-    which is told to everyone until `retry_s`.
+    `rows` need it now and `uses` took it since it came; `since_s` is when its load began, or when it failed with
+    `error`, which is told to everyone until `retry_s`.
     """
 
     tenant: str
