@@ -26,8 +26,8 @@ def handle(name: str) -> AdapterHandle:
 async def test_a_stream_ends_on_the_version_that_is_unloaded_and_nobody_waits_for_it(tiny: Tiny) -> None:
     prompt = prompt_of(2, 9)
     async with running(tiny) as engine:
-        alone = await ask(engine, request(prompt, "a1", max_tokens=400))
-        stream = asyncio.create_task(ask(engine, request(prompt, "a1", max_tokens=400)))
+        alone = await ask(engine, request(prompt, "a1", max_tokens=250))
+        stream = asyncio.create_task(ask(engine, request(prompt, "a1", max_tokens=250)))
         while not engine.stats().adapters_pinned:
             await asyncio.sleep(0.001)
         assert await engine.unload(handle("a1"), wait_s=0.02) == 1, "told by its deadline what still needs it"
@@ -39,7 +39,7 @@ async def test_a_stream_ends_on_the_version_that_is_unloaded_and_nobody_waits_fo
         assert (await stream).tokens == alone.tokens
         await settled(engine)
         assert "a1" not in engine.residency()
-        again = await ask(engine, request(prompt, "a1", max_tokens=400))
+        again = await ask(engine, request(prompt, "a1", max_tokens=250))
         assert again.tokens == alone.tokens and engine.stats().adapter_loads == 3
 
 
@@ -103,7 +103,7 @@ async def test_requests_that_leave_at_any_moment_keep_nothing_from_being_unloade
                 return
 
         for _ in range(times(1, 10)):
-            await asyncio.gather(*map(leave, range(100)))
+            await asyncio.gather(*map(leave, range(40)))
             began = time.monotonic()
             assert await engine.unload(handle("a1"), wait_s=20.0) == 0
             assert time.monotonic() - began < 1 + 4, "a second, and what a busy machine takes"

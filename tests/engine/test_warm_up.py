@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,15 @@ from graftwork.engine.warm_up import Candidate, Plan, plan
 from support.engines import FolderSource, ask, prompt_of, request, running
 from support.fixtures import Tiny
 
+#: Heat and bytes.
+Sized = tuple[float, int]
+
 
 def handle(name: str) -> AdapterHandle:
     return AdapterHandle(name, "local", f"{name}:1.0.0")
 
 
-def planned(
-    candidates: dict[str, tuple[float, int]], resident: dict[str, tuple[float, int]], free: int, pins: str = ""
-) -> Plan | None:
-    """By name: heat and bytes."""
+def planned(candidates: Mapping[str, Sized], resident: Mapping[str, Sized], free: int, pins: str = "") -> Plan | None:
     ranked = sorted(candidates.items(), key=lambda one: -one[1][0])
     memory = {
         name: InMemory("local", name, size, int(name in pins), False, False, 0.0, 1)
