@@ -256,6 +256,34 @@ async def test_a_load_waits_for_streams_in_use_and_they_end_rightly(tiny: Tiny) 
         assert await engine.load(a3)
 
 
+async def test_whoever_waits_for_a_load_is_told_when_the_engine_stops(tiny: Tiny) -> None:
+    source = FlakySource(tiny.root)
+    async with running(tiny, source, **WEIGHTS) as engine:
+        names = [f"a{number}" for number in range(12)]  # more than there are threads
+        calls = [asyncio.create_task(engine.load(AdapterHandle(name, "local", name), wait_s=600.0)) for name in names]
+        while len(engine.residency()) < len(names):
+            await asyncio.sleep(0.001)
+        stopping = asyncio.create_task(engine.stop())
+        while not engine._loader._closed:
+            await asyncio.sleep(0.001)
+        source.gate.set()
+        async with asyncio.timeout(20):
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(one, Unavailable) and "shutting down" in str(one) for one in outcomes), outcomes
+        await stopping
+
+
+async def test_an_unload_calls_off_a_load_that_nobody_waits_for(tiny: Tiny) -> None:
+    source = FlakySource(tiny.root)
+    async with running(tiny, source, **WEIGHTS) as engine:
+        assert not await engine.load(a1(), wait_s=0)
+        assert await engine.unload(a1()) == 0
+        source.gate.set()
+        while engine.residency():
+            await asyncio.sleep(0.001)
+        assert engine.stats().adapters_resident == 0
+
+
 def test_a_background_thread_has_a_lower_priority_and_no_team() -> None:
     seen: dict[str, int] = {}
     mine, big = torch.get_num_threads(), torch.ones(700, 700)

@@ -352,17 +352,19 @@ class AdapterCache:
     def resident(self) -> dict[str, int]:
         """Digest → pins of every resident version, one more where it is kept."""
         with self._lock:
-            return {digest: resident.pins + resident.kept for digest, resident in self._resident.items()}
+            found = list(self._resident.items())
+        return {digest: resident.pins + resident.kept for digest, resident in found}
 
     def in_memory(self) -> dict[str, InMemory]:
         """Every resident version, by digest."""
-        with self._lock:
-            return {
-                digest: InMemory(
-                    one.tenant, one.label, len(one.where), one.pins, one.kept, one.leaving, one.used_s, one.uses
-                )
-                for digest, one in self._resident.items()
-            }  # fmt: skip
+        with self._lock:  # no longer than it takes to copy the list: a step may wait for it
+            found = list(self._resident.items())
+        return {
+            digest: InMemory(
+                one.tenant, one.label, len(one.where), one.pins, one.kept, one.leaving, one.used_s, one.uses
+            )
+            for digest, one in found
+        }  # fmt: skip
 
     @property
     def short_of_room(self) -> dict[str, float]:

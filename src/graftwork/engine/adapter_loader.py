@@ -32,6 +32,7 @@ from graftwork.errors import Damaged, GraftworkError, Refused, Unavailable
 log = logging.getLogger(__name__)
 
 _THREADS = 8
+_STOPPED = "The server is shutting down."
 
 #: Who wants a load: rows that wait for it, a call for the version, or an engine that has nothing else to do.
 Asker = Literal["rows", "call", "warm-up"]
@@ -73,6 +74,7 @@ class AdapterLoader:
         self._failures, self._on_loaded, self._store = failures, on_loaded, store
         self._lock = threading.Lock()
         self._flights: dict[str, _Flight] = {}
+        self._closed = False
         self._outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
         self._pool = ThreadPoolExecutor(_THREADS, "graftwork-load", initializer=run_in_background)
 
@@ -85,17 +87,23 @@ class AdapterLoader:
             self._on_loaded(handle.digest, failure.error)
             return
         with self._lock:
-            flight = self._flights.get(handle.digest)
-            begun = flight is not None
-            if flight is None:
-                until = time.monotonic() + self._timeout_s
-                flight = _Flight(time.time(), until, handle.tenant, handle.label, instead_of=instead_of)
-                self._flights[handle.digest] = flight
-            elif asker != "warm-up":
-                flight.instead_of = None
-            flight.askers.add(asker)
-        if not begun:
+            closed = self._closed
+            if not closed:
+                self._join(handle, asker, instead_of)
+        if closed:
+            self._on_loaded(handle.digest, Unavailable(_STOPPED))
+
+    def _join(self, handle: AdapterHandle, asker: Asker, instead_of: Collection[str] | None) -> None:
+        flight = self._flights.get(handle.digest)
+        if flight is None:
+            until = time.monotonic() + self._timeout_s
+            flight = _Flight(time.time(), until, handle.tenant, handle.label, {asker}, instead_of)
+            self._flights[handle.digest] = flight
             self._pool.submit(self._run, handle, flight)
+            return
+        flight.askers.add(asker)
+        if asker != "warm-up":
+            flight.instead_of = None
 
     def cancel(self, digest: str, asker: Asker = "rows") -> None:
         """Those who wanted this version do not any more: stop at the next chance, unless others do."""
@@ -104,11 +112,15 @@ class AdapterLoader:
                 flight.askers.discard(asker)
 
     def close(self) -> None:
-        """Call off all loads and wait for their threads."""
+        """Call off all loads and wait for their threads; whoever waits for one that had not begun is told."""
         with self._lock:
+            self._closed = True
             for flight in self._flights.values():
                 flight.askers.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        left, self._flights = self._flights, {}
+        for digest in left:
+            self._on_loaded(digest, Unavailable(_STOPPED))
 
     @property
     def loading(self) -> dict[str, tuple[str, str, float]]:

@@ -306,8 +306,11 @@ class AsyncEngine:
         """
         digest, until = handle.digest, time.monotonic() + wait_s
         self._popularity.forget(digest)  # or it would be brought back at once
-        for asker in ("call", "warm-up"):
-            self._loader.cancel(digest, asker)
+        self._loader.cancel(digest, "warm-up")
+        with self._calls_lock:
+            if all(call.left for call in self._calls.get(digest, ())):
+                self._calls.pop(digest, None)
+                self._loader.cancel(digest, "call")
         held = self._cache.unload(digest)
         if disk:
             await asyncio.to_thread(self._forget_on_disk, handle)
@@ -406,10 +409,11 @@ class AsyncEngine:
 
     def _loaded(self, digest: str, error: GraftworkError | None) -> None:
         with self._calls_lock:
-            again = isinstance(error, CalledOff) and digest in self._calls  # for others, before this call
+            calls = self._calls.get(digest, [])
+            again = calls[0].handle if calls and isinstance(error, CalledOff) else None  # by others, before this call
             calls = [] if again else self._calls.pop(digest, [])
-        if again:
-            self._loader.start(self._calls[digest][0].handle, "call")
+        if again is not None:
+            self._loader.start(again, "call")
         if error is None and any(call.pin for call in calls):
             kept = self._cache.keep(digest)
             assert kept, "the load's own pin keeps it resident"

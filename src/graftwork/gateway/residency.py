@@ -149,6 +149,8 @@ def _engine_view(services: Services) -> Mapping[str, Residency]:
 def _page(services: Services, tenant: str, state: State | None, size: int, token: str) -> dict[str, Any]:
     view = _engine_view(services)
     items = sorted(_items(services, tenant, view), key=lambda item: item.place)
+    if state not in (None, "disk", "stored"):  # spares looking for all others on the disk
+        items = [item for item in items if item.handle.digest in view]
     begin = bisect_right(items, _place(token), key=lambda item: item.place) if token else 0
     told = ((item, _entry(services, item, view)) for item in items[begin:])
     found = list(islice((one for one in told if state in (None, one[1]["state"])), size + 1))
