@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -25,6 +25,8 @@ from graftwork.settings import Settings
 from graftwork.traffic.handle import handle_of
 from load import Answered, Ask, Load, Measured, drive
 from random_adapters import ALL_SEVEN, mixed_ranks, write_adapter
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -87,12 +89,27 @@ class EngineInProcess(Engine):
         *, in_turn: bool = False,
     ) -> Measured:  # fmt: skip
         """One round of the closed loop, without HTTP."""
-        return self._runner.run(drive(self._door, load, names, seed, popularity, in_turn=in_turn))
+        return self.run(drive(self.door, load, names, seed, popularity, in_turn=in_turn))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, in the engine's event loop."""
+        return self._runner.run(work)
+
+    def first_token_s(self, name: str, prompt: tuple[int, ...]) -> float:
+        """From a request to its first token, all of its prompt computed."""
+        began = time.perf_counter()
+        return self.run(self.door(Ask(name, prompt, 1))).times_s[0] - began
+
+    async def come_and_go(self, name: str) -> None:
+        """Load an adapter and unload it again, without asking it anything."""
+        handle = self._handle(name)
+        await self._engine.load(handle)
+        await self._engine.unload(handle)
 
     def time_to_first(self, ask: Ask) -> float:
         """Seconds from a request to its first token, which may begin with what earlier ones of this kind computed."""
         began = time.perf_counter()
-        return self._runner.run(self._answered(ask, Caller())).times_s[0] - began
+        return self.run(self._answered(ask, Caller())).times_s[0] - began
 
     @contextmanager
     def observed(self) -> Iterator[list[StepRecord]]:
@@ -104,7 +121,7 @@ class EngineInProcess(Engine):
         finally:
             self._engine.observe(None)
 
-    async def _door(self, ask: Ask) -> Answered:
+    async def door(self, ask: Ask) -> Answered:
         """With a salt of its own: rounds repeat prompts, and each time they are to be computed."""
         return await self._answered(ask, Caller(salt=secrets.token_hex(8)))
 

@@ -18,7 +18,7 @@ from graftwork.adapters.kinds import AdapterKind, all_kinds
 from graftwork.cli.context import OutputFormat
 from graftwork.protocol.errors import ERRORS
 from graftwork.settings import Settings
-from graftwork.telemetry import ENGINE_COUNTERS, Telemetry
+from graftwork.telemetry import ENGINE_COUNTERS, ENGINE_LABELS, Telemetry
 
 REFERENCE = Path(__file__).parent / "reference"
 NOTE = "<!-- Made by docs/generate.py from the code; do not edit. -->\n\n"
@@ -33,7 +33,13 @@ ENGINE_NUMBERS = {
     "adapters_resident": "Adapter versions in memory.",
     "adapters_pinned": "Adapter versions in memory that may not be evicted now.",
     "adapter_loads": "Times an adapter version was brought into memory.",
+    "adapter_evictions": "Times an adapter version left memory.",
     "adapter_bytes": "Bytes of memory that adapter versions hold.",
+    "adapter_load_outcomes": "Loads by how they ended: read from the form on disk (`form`), made of files (`files`) or "
+    "of other versions (`composed`); `refused`, `damaged`, `unavailable`, or `called_off` as nobody waited any more.",
+    "adapter_tier_bytes": "Bytes of adapter versions by tier: in `memory`, on disk as serving forms (`form`) and as "
+    "unpacked files (`copy`).",
+    "adapter_memory_bytes": "Bytes of memory by version, of the 256 that were used last; `other` is all others.",
     "steps": "Steps that were run.",
     "generated_tokens": "Tokens that were sampled.",
     "prompt_tokens": "Prompt tokens that were computed.",
@@ -199,7 +205,8 @@ def metrics() -> str:
     for name, meaning in ENGINE_NUMBERS.items():
         counter = name in ENGINE_COUNTERS
         full = f"graftwork_engine_{name}{'_total' if counter else ''}"
-        lines.append(_row(f"`{full}`", "counter" if counter else "gauge", "", meaning))
+        label = f"`{ENGINE_LABELS[name]}`" if name in ENGINE_LABELS else ""
+        lines.append(_row(f"`{full}`", "counter" if counter else "gauge", label, meaning))
     lines.append(
         "\nThe engine's numbers are there once the base is loaded; `GET /api/v1/engine` gives the same as JSON."
     )

@@ -57,6 +57,21 @@ def test_stream_gives_the_same_text_and_can_be_left(engine: Engine) -> None:
     assert engine.generate("hello", max_tokens=2).finish_reason in ("length", "stop")
 
 
+def test_a_version_is_loaded_kept_and_let_go(engine: Engine) -> None:
+    engine.load("second")
+    digest = engine.registry.show("local", "second").digest
+    assert engine.residency()[digest].label == "second:2.0.0"
+    engine.pin("second")
+    with pytest.raises(Conflict, match="unpin"):
+        engine.unload("second")
+    engine.unpin("second")
+    engine.unload("second", disk=True)
+    assert digest not in engine.residency()
+    assert engine.generate("hello", adapter="second", max_tokens=1).model == "second:2.0.0"
+    with pytest.raises(UnknownModel):
+        engine.load("third")
+
+
 def test_pushing_the_same_bytes_again_is_the_same_version(engine: Engine, tiny: Tiny) -> None:
     assert engine.push(tiny.adapter("a1"), "first").semver == "1.0.0"
     with pytest.raises(Conflict):

@@ -22,6 +22,7 @@ from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
 from graftwork.engine.pooled import probabilities, vector
 from graftwork.engine.request import (
+    AdapterHandle,
     Caller,
     ChatPrompt,
     Delta,
@@ -31,8 +32,9 @@ from graftwork.engine.request import (
     PoolingRequest,
     Prompt,
 )
+from graftwork.engine.residency import Residency
 from graftwork.engine.sampling_params import SamplingParams
-from graftwork.errors import InvalidRequest
+from graftwork.errors import InvalidRequest, Unavailable
 from graftwork.models.prepare import prepare_base
 from graftwork.protocol.adapters import MAX_ADAPTERS, ScaledAdapter, read_salt
 from graftwork.registry.push import PushService
@@ -91,7 +93,7 @@ class Engine:
             self.registry = Registry(database)
             self._snapshots = SnapshotReader(database)
             self._store = load_store("local")(self.settings.artifacts)
-            copies = WorkingCopies(self.settings.bundles, self._store)
+            copies = WorkingCopies(self.settings.bundles, self._store, self.settings.bundle_cache_bytes)
             account_of = partial(account_folder, outline=prepared.outline, max_rank=self.settings.max_rank)
             self._pushes = PushService(self.registry, self._store, copies, lambda: prepared.outline, account_of)
             self._runner = stack.enter_context(asyncio.Runner())
@@ -110,7 +112,9 @@ class Engine:
         manifest = Manifest.of_folder(Path(folder))
         for file in manifest.files:
             self._store.put(LOCAL, file.digest, _chunks(Path(folder) / file.path))
-        return self._pushes.push(LOCAL, name, manifest, semver=semver or None, metadata=metadata, actor=LOCAL).version
+        pushed = self._pushes.push(LOCAL, name, manifest, semver=semver or None, metadata=metadata, actor=LOCAL)
+        self._engine.retry(pushed.version.digest)  # the bytes are whole now, whatever they were
+        return pushed.version
 
     def generate(self, prompt: Input, *, adapter: Adapter = None, **params: Any) -> Answer:
         """The whole answer; `params` are the fields of `SamplingParams`, `companions` and `cache_salt`.
@@ -160,6 +164,47 @@ class Engine:
         """
         results = self._pool(texts, adapter, "classes")
         return [dict(zip(one.labels, probabilities(one.values), strict=True)) for one in results]
+
+    def load(self, adapter: str) -> None:
+        """Bring a version to memory before it is asked.
+
+        Raises:
+            UnknownModel, Refused, Damaged, Unavailable: it cannot be had.
+        """
+        self._bring(adapter, pin=False)
+
+    def pin(self, adapter: str) -> None:
+        """Load a version and keep it in memory until `unpin`.
+
+        Raises:
+            Conflict: other pins leave it no room. Else as `load`.
+        """
+        self._bring(adapter, pin=True)
+
+    def unpin(self, adapter: str) -> None:
+        """Let a version leave memory again when its room is needed."""
+        self._engine.unpin(self._handle(adapter))
+
+    def unload(self, adapter: str, *, disk: bool = False) -> None:
+        """Free a version's memory, and with `disk` its room in the cache folder; the next request loads it again.
+
+        Raises:
+            Conflict: it is pinned.
+        """
+        self._runner.run(self._engine.unload(self._handle(adapter), disk=disk))
+
+    def residency(self) -> Mapping[str, Residency]:
+        """What is in memory, on its way there, or failed a moment ago, by digest."""
+        return self._engine.residency()
+
+    def _bring(self, adapter: str, *, pin: bool) -> None:
+        if not self._runner.run(self._engine.load(self._handle(adapter), pin=pin)):
+            raise Unavailable(f"The adapter {adapter} was not loaded in time; try again.")
+
+    def _handle(self, adapter: str) -> AdapterHandle:
+        handle = handle_of(self._decide(adapter), LOCAL)
+        assert handle is not None, "an explicit adapter never means the base"
+        return handle
 
     def close(self) -> None:
         """Stop the engine and let go of the registry."""

@@ -94,6 +94,9 @@ class Settings(BaseSettings):
         ge=0,
         description="Disk space for adapters as they lie in memory, ready to be copied, in bytes; 0 keeps none.",
     )
+    bundle_cache_bytes: int = Field(
+        default=8 << 30, ge=0, description="Disk space for adapters' files, unpacked to be loaded, in bytes."
+    )
     max_rank: int = Field(default=64, ge=1, le=1024, description="Largest low-rank width that is served.")
     max_waiting: int = Field(
         default=1024,
@@ -105,6 +108,23 @@ class Settings(BaseSettings):
         default=None, gt=0, description="Longest time from a request to the end of its answer, in seconds; then 504."
     )
     load_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for an adapter to load, in seconds.")
+    load_retries: int = Field(
+        default=3,
+        ge=0,
+        le=20,
+        description="How often a load is tried again while the store or the disk does not answer; the first time after "
+        "0.1 s, then after twice as long each time.",
+    )
+    load_failure_ttl_s: float = Field(
+        default=5.0,
+        ge=0,
+        description="How long a failed load is remembered, in seconds: requests for the adapter get its error at once, "
+        "unless it is loaded explicitly or pushed again. 0: never.",
+    )
+    prefetch: bool = Field(
+        default=True,
+        description="Whether an idle engine brings popular adapters back from their forms on disk to memory.",
+    )
     adapter_companions: bool = Field(
         default=True,
         description="Whether adapters' own chat templates, tokens, stop tokens and generation defaults are used.",
@@ -115,7 +135,9 @@ class Settings(BaseSettings):
     template_memory_bytes: int = Field(
         default=256 << 20, ge=64 << 20, description="Most memory an adapter's chat template may take, in bytes."
     )
-    pin: tuple[str, ...] = Field(default=(), description="References loaded before the server is ready.")
+    pin: tuple[str, ...] = Field(
+        default=(), description="References loaded before the server is ready, and kept in memory."
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
 
@@ -160,6 +182,11 @@ class Settings(BaseSettings):
     def forms(self) -> Path:
         """Serving forms of adapter versions, one blob each."""
         return self.cache / "forms"
+
+    @property
+    def popularity(self) -> Path:
+        """How much adapters were asked for lately."""
+        return self.cache / "popularity.json"
 
     @property
     def artifacts(self) -> Path:

@@ -18,6 +18,8 @@ _TOKEN_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 ENGINE_COUNTERS = frozenset(
     {
         "adapter_loads",
+        "adapter_evictions",
+        "adapter_load_outcomes",
         "steps",
         "generated_tokens",
         "prompt_tokens",
@@ -28,6 +30,13 @@ ENGINE_COUNTERS = frozenset(
         "adapter_kernel_launches",
     }
 )
+
+#: Numbers of the engine that come by a label; each has few values.
+ENGINE_LABELS = {
+    "adapter_load_outcomes": "outcome",
+    "adapter_tier_bytes": "tier",
+    "adapter_memory_bytes": "model",
+}
 
 Stats = Callable[[], Mapping[str, object]]
 
@@ -55,12 +64,14 @@ class _EngineCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         for name, value in self._stats().items():
-            if isinstance(value, int | float):
-                words = name.replace("_", " ")
-                if name in ENGINE_COUNTERS:
-                    yield CounterMetricFamily(f"graftwork_engine_{name}", f"Engine: {words}.", value=float(value))
-                else:
-                    yield GaugeMetricFamily(f"graftwork_engine_{name}", f"Engine: {words}.", value=float(value))
+            if not isinstance(value, int | float | Mapping):
+                continue
+            label = [ENGINE_LABELS[name]] if isinstance(value, Mapping) else []
+            family = CounterMetricFamily if name in ENGINE_COUNTERS else GaugeMetricFamily
+            metric = family(f"graftwork_engine_{name}", f"Engine: {name.replace('_', ' ')}.", labels=label)
+            for key, one in value.items() if isinstance(value, Mapping) else [(None, value)]:
+                metric.add_metric([] if key is None else [str(key)], float(one))
+            yield metric
 
 
 class Telemetry:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from safetensors.numpy import save_file
 
 from graftwork.adapters.companions.companions import NO_COMPANIONS, Companions
 from graftwork.adapters.outline import LinearSite, Outline
+from graftwork.artifacts.disk_budget import Kept
 from graftwork.engine.request import (
     AdapterHandle,
     ChatPrompt,
@@ -24,7 +26,8 @@ from graftwork.engine.request import (
     TokenLogprob,
     TopLogprob,
 )
-from graftwork.errors import InvalidRequest
+from graftwork.engine.residency import Residency
+from graftwork.errors import Conflict, InvalidRequest
 
 FAKE_BASE = "fake-base"
 _PARTS = ("q_proj", "v_proj")
@@ -91,8 +94,8 @@ class FakeEngine:
 
     A prompt that is pooled becomes 1, 2, 3 … times its number of tokens, negative with an adapter.
 
-    It keeps what it was asked (`requests`, `poolings`), what was closed early (`aborted`) and what was loaded
-    (`loaded`).
+    It keeps what it was asked (`requests`, `poolings`), what was closed early (`aborted`), what was loaded (`loaded`),
+    pinned (`pinned`, by digest) and told (`retried`, `anticipated`). Its memory holds as many adapters as one likes.
     """
 
     outline: Outline = field(default_factory=fake_outline)
@@ -115,6 +118,10 @@ class FakeEngine:
         self.poolings: list[PoolingRequest] = []
         self.loaded: list[AdapterHandle] = []
         self.aborted: list[str] = []
+        self.pinned: set[str] = set()
+        self.retried: list[str] = []
+        self.anticipated: list[tuple[str, AdapterHandle]] = []
+        self._resident: dict[str, AdapterHandle] = {}
         self.gate = asyncio.Event()
         self._running: dict[str, str] = {}
         self._most_adapters = 0
@@ -126,10 +133,43 @@ class FakeEngine:
     async def stop(self) -> None:
         self.ready = False
 
-    async def load(self, handle: AdapterHandle) -> None:
+    async def load(self, handle: AdapterHandle, *, pin: bool = False, wait_s: float | None = None) -> bool:
         if (failure := self.failures.get(handle.label)) is not None:
             raise failure
         self.loaded.append(handle)
+        if wait_s == 0 and handle.digest not in self._resident:
+            return False
+        self._resident[handle.digest] = handle
+        if pin:
+            self.pinned.add(handle.digest)
+        return True
+
+    def unpin(self, handle: AdapterHandle) -> None:
+        self.pinned.discard(handle.digest)
+
+    async def unload(self, handle: AdapterHandle, *, wait_s: float = 10.0, disk: bool = False) -> int:
+        if handle.digest in self.pinned:
+            raise Conflict("The adapter is pinned in memory; unpin it first.")
+        rows = sum(digest == handle.digest for digest in self._running.values())
+        if not rows:
+            self._resident.pop(handle.digest, None)
+        return rows
+
+    def retry(self, digest: str) -> None:
+        self.retried.append(digest)
+
+    def moved(self, before: str, after: AdapterHandle) -> None:
+        self.anticipated.append((before, after))
+
+    def residency(self) -> Mapping[str, Residency]:
+        rows = Counter(self._running.values())
+        return {
+            digest: Residency(one.tenant, one.label, "resident", 1, digest in self.pinned, rows[digest])
+            for digest, one in self._resident.items()
+        }
+
+    def form_on_disk(self, handle: AdapterHandle) -> Kept | None:
+        return None
 
     async def companions(self, handle: AdapterHandle) -> Companions:
         return self.companions_of.get(handle.label, NO_COMPANIONS)

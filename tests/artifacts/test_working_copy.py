@@ -223,3 +223,52 @@ def test_a_root_that_cannot_be_written_is_named(tmp_path: Path, manifest: Manife
     (tmp_path / "bundles").write_text("a file where the folder should be")
     with pytest.raises(Unavailable, match="bundles"):
         WorkingCopies(tmp_path / "bundles", store).materialise("local", manifest)
+
+
+def bundle_of(store: MemoryStore, text: str, tenant: str = "local") -> Manifest:
+    data = text.encode() * 100
+    store.put(tenant, digest_of(data), [data])
+    return Manifest((BundleFile("a.bin", len(data), digest_of(data)),))
+
+
+def test_copies_stay_within_their_bytes_and_those_in_use_stay(root: Path, store: MemoryStore) -> None:
+    copies = WorkingCopies(root, store, max_bytes=250)
+    one, two, three, four = (bundle_of(store, text) for text in "1234")
+    with copies.lease("local", one) as read:
+        for manifest in (two, three, four):
+            with copies.lease("local", manifest) as folder:
+                assert folder.is_dir()
+        assert (read / "a.bin").read_bytes() == b"1" * 100, "never taken away from whoever reads it"
+        assert copies.used_bytes == 200
+        assert not copies.remove("local", one.digest()) and read.is_dir()
+    assert copies.find("local", four.digest()) is not None and copies.find("local", two.digest()) is None
+    assert copies.remove("local", one.digest()) and not read.is_dir()
+    copies.check()
+
+
+def test_with_no_bytes_a_copy_is_there_only_while_it_is_read(root: Path, store: MemoryStore) -> None:
+    copies, manifest = WorkingCopies(root, store, max_bytes=0), bundle_of(store, "1")
+    for _ in range(2):
+        with copies.lease("local", manifest) as folder:
+            assert (folder / "a.bin").is_file()
+        assert not folder.exists()
+    copies.check()
+
+
+def test_loads_that_read_while_others_flood_never_miss_a_file(root: Path, store: MemoryStore) -> None:
+    copies = WorkingCopies(root, store, max_bytes=250)
+    manifests, wrong = [bundle_of(store, text) for text in "12345678"], []
+
+    def read(number: int) -> None:
+        for turn in range(25):
+            with copies.lease("local", manifests[(number + turn) % 8]) as folder:
+                if len((folder / "a.bin").read_bytes()) != 100:
+                    wrong.append(folder)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and copies.used_bytes <= 250
+    copies.check()

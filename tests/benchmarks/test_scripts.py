@@ -13,6 +13,7 @@ import pytest
 
 import adapter_tax
 import batching
+import cold_start
 import floor
 import footprint
 import kinds
@@ -60,6 +61,14 @@ def test_a_cached_prefix_is_found_and_traffic_without_one_is_set_beside_no_cache
     figures = run(prefix_cache, *SHORT, "--prefix-tokens", "128", "--concurrency", "2")
     assert figures["hit_tokens"] == 128 and figures["errors"] == 0
     assert min(figures["hit_over_miss_ttft"], figures["unshared_over_off"]) > 0
+
+
+def test_cold_start_sets_cold_beside_warm_and_loads_beside_none(run: Run) -> None:
+    figures = run(cold_start, *SHORT, "--streams", "2", "--adapters", "2", "--loads-per-s", "100")
+    assert figures["cold_over_warm_ttft"] > 0
+    for one in (figures, figures["from_files"]):
+        assert one["loads"] > 0 and one["errors"] == 0
+        assert one["inter_token_p95_while_loading"] > 0 and one["inter_token_p99_while_loading"] > 0
 
 
 def test_footprint_counts_at_least_the_adapters_own_bytes(tiny: Tiny) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -14,9 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from graftwork.adapters.deltas import LowRankPart
 from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.adapters.serving_form import LowRankSlice, ServingForm, Site, Weights
-from graftwork.engine.adapter_cache import AdapterCache
+from graftwork.engine.adapter_cache import AdapterCache, NoRoom
 from graftwork.engine.form_image import image_of
-from graftwork.errors import Refused, Unavailable
+from graftwork.engine.range_pool import Range, RangePool
+from graftwork.errors import Conflict, Refused, Unavailable
 from support.scale import times
 
 WIDE = Outline("b", "X", "sha256:0", "bfloat16", 8, 4, 1, 1, 1, 2, 512, tuple(
@@ -151,6 +153,99 @@ def test_inserting_what_is_resident_only_pins_it() -> None:
     assert cache.resident == {"a": 2}
 
 
+def test_a_tenant_that_loads_and_loads_pushes_out_its_own() -> None:
+    cache = cache_of(4)
+    for tenant, digest in [("small", "s1"), ("small", "s2"), *(("large", f"l{n}") for n in range(20))]:
+        cache.insert(digest, image_of(form(4), torch.float32), time.monotonic(), lambda: True, tenant=tenant)
+        cache.unpin(digest)
+        cache.check()
+    assert set(cache.resident) == {"s1", "s2", "l18", "l19"}
+
+
+def test_what_nobody_used_for_an_hour_goes_first_whoevers_it_is() -> None:
+    now = [0.0]
+    cache = AdapterCache(OUTLINE, torch.float32, 3 * ROOM, lambda: now[0])
+    for tenant, digest in (("small", "s"), ("large", "l1"), ("large", "l2"), ("large", "l3")):
+        cache.insert(digest, image_of(form(4), torch.float32), time.monotonic(), lambda: True, tenant=tenant)
+        cache.unpin(digest)
+        now[0] += 3000.0
+    assert set(cache.resident) == {"l1", "l2", "l3"}
+
+
+def test_what_is_kept_stays_and_leaves_no_room_to_wait_for() -> None:
+    cache = cache_of(2)
+    insert(cache, "a", form(4))
+    cache.unpin("a")
+    assert cache.keep("a") and not cache.keep("b")
+    insert(cache, "b", form(4))
+    cache.unpin("b")
+    with pytest.raises(NoRoom, match=rf"hold {ROOM} of the {2 * ROOM} bytes .* this one needs {2 * ROOM}"):
+        insert(cache, "c", form(8), wait_s=60.0)
+    insert(cache, "d", form(4))
+    assert set(cache.resident) == {"a", "d"}
+    cache.let_go("a")
+    cache.unpin("d")
+    insert(cache, "c", form(8))
+    assert set(cache.resident) == {"c"}
+    cache.check()
+
+
+def test_what_is_to_leave_goes_with_its_last_pin_and_is_served_until_then() -> None:
+    cache = cache_of(2)
+    insert(cache, "a", form(4))
+    assert cache.unload("a") == 1 and cache.unload("nothing") is None
+    assert cache.pin("a") is not None, "rows that come are served from it still"
+    cache.unpin("a")
+    assert cache.leaving("a") == 1 and cache.in_memory()["a"].leaving
+    cache.unpin("a")
+    assert cache.leaving("a") is None and cache.resident == {} and cache.used_bytes == 0
+    insert(cache, "a", form(4))
+    cache.unload("a")
+    assert cache.stay("a")
+    cache.unpin("a")
+    assert cache.resident == {"a": 0}, "wanted again"
+    cache.keep("a")
+    with pytest.raises(Conflict):
+        cache.unload("a")
+    cache.check()
+
+
+def test_who_comes_instead_of_others_takes_only_their_room_and_waits_for_nobody() -> None:
+    cache = cache_of(3)
+    for digest in "abc":
+        insert(cache, digest, form(4))
+    cache.unpin("a")
+    cache.unpin("b")
+    for instead_of in ((), ("c",)):
+        with pytest.raises(Unavailable, match="nobody else needs"):
+            cache.insert(
+                "d", image_of(form(4), torch.float32), time.monotonic() + 60, lambda: True, instead_of=instead_of
+            )
+    cache.insert("d", image_of(form(4), torch.float32), time.monotonic() + 60, lambda: True, instead_of=("c", "b"))
+    assert set(cache.resident) == {"a", "c", "d"}
+
+
+def test_a_pin_does_not_wait_while_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, pinned = cache_of(3), list[int | None]()
+    insert(cache, "a", form(4))
+    insert(cache, "b", form(4))
+    cache.unpin("b")
+    cache.unload("b")
+    cool = RangePool.cool
+
+    def slow(self: RangePool, aside: Sequence[Range]) -> None:
+        if aside:  # what the loop's thread may want meanwhile: it gets it only if the lock is free
+            pinning = threading.Thread(target=lambda: pinned.append(cache.pin("a")))
+            pinning.start()
+            pinning.join(5)
+        cool(self, aside)
+
+    monkeypatch.setattr(RangePool, "cool", slow)
+    insert(cache, "c", form(8))  # where b was is too small, and more than the budget beside it
+    assert len(pinned) == 1 and pinned[0] is not None
+    cache.check()
+
+
 class CacheMachine(RuleBasedStateMachine):
     """Pins are counted by a plain dict beside it."""
 
@@ -159,11 +254,12 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache = cache_of(3)
         self.pins: dict[str, int] = {}
 
-    @rule(digest=st.sampled_from("abcde"), rank=st.sampled_from([1, 4, 8, 12, 16]))
-    def insert(self, digest: str, rank: int) -> None:
+    @rule(digest=st.sampled_from("abcde"), rank=st.sampled_from([1, 4, 8, 12, 16]), tenant=st.sampled_from("xyz"))
+    def insert(self, digest: str, rank: int, tenant: str) -> None:
         before = self.cache.resident
         try:
-            insert(self.cache, digest, form(rank))
+            image = image_of(form(rank), torch.float32)
+            self.cache.insert(digest, image, time.monotonic(), lambda: True, tenant=tenant)
         except Unavailable:
             assert self.cache.resident == before
             return
@@ -182,11 +278,29 @@ class CacheMachine(RuleBasedStateMachine):
             self.cache.unpin(digest)
             self.pins[digest] -= 1
 
+    @rule(digest=st.sampled_from("abcde"))
+    def keep(self, digest: str) -> None:
+        assert self.cache.keep(digest) == (digest in self.cache.resident)
+
+    @rule(digest=st.sampled_from("abcde"))
+    def let_go(self, digest: str) -> None:
+        self.cache.let_go(digest)
+
+    @rule(digest=st.sampled_from("abcde"))
+    def unload(self, digest: str) -> None:
+        try:
+            held = self.cache.unload(digest)
+        except Conflict:
+            return
+        assert held == (self.pins.get(digest, 0) or None)
+
     @invariant()
     def books_balance(self) -> None:
         self.cache.check()
         resident = self.cache.resident
-        assert all(resident.get(digest) == pins for digest, pins in self.pins.items() if pins)
+        memory = self.cache.in_memory()
+        assert all(memory[digest].pins == pins for digest, pins in self.pins.items() if pins)
+        assert set(resident) == set(memory)
 
 
 TestAdapterCache = CacheMachine.TestCase

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graftwork.engine.request import AdapterHandle
-from graftwork.errors import Unavailable
+from graftwork.errors import Conflict, Unavailable
 from support.engines import FolderSource, ask, prompt_of, request, running, settled
 from support.fixtures import Tiny
 from support.scale import times
@@ -45,17 +45,20 @@ async def test_hundreds_of_versions_come_and_go_and_all_bytes_return(tiny: Tiny)
 
 
 async def test_pins_that_fill_memory_are_told_and_a_call_for_another_is_a_503_in_time(tiny: Tiny) -> None:
-    async with running(tiny, load_timeout_s=0.4, **TWO_ADAPTERS) as engine:
-        for name in ("a1", "a2"):
-            await engine.load(AdapterHandle(name, "local", f"{name}:1.0.0"))
+    async with running(tiny, **TWO_ADAPTERS) as engine:
+        a1, a2, a3 = (AdapterHandle(name, "local", f"{name}:1.0.0") for name in ("a1", "a2", "a3"))
+        for handle in (a1, a2):
+            assert await engine.load(handle, pin=True)
         began = time.monotonic()
-        with pytest.raises(Unavailable, match=r"adapter_cache_bytes|in time"):
-            await engine.load(AdapterHandle("a3", "local", "a3:1.0.0"))
+        with pytest.raises(Conflict, match=r"hold 196608 of the 196608 bytes .* needs 4096; unpin one"):
+            await engine.load(a3, pin=True)
         asked = [ask(engine, request(prompt_of(1, 9), name)) for name in ("a3", "a1", None, "a3")]
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 10, "not only when the load times out"
         assert [isinstance(one, Unavailable) for one in outcomes] == [True, False, False, True], outcomes
-        assert "adapter_cache_bytes" in str(outcomes[0])
+        assert "unpin one" in str(outcomes[0])
         assert engine.stats().adapters_resident == engine.stats().adapters_pinned == 2
-        for name in ("a1", "a2"):
-            engine._cache.unpin(name)  # what `load` keeps until the engine stops
+        engine.unpin(a2)
+        assert (await ask(engine, request(prompt_of(1, 9), "a3"))).finish_reason == "length"
+        assert set(engine.residency()) == {"a1", "a3"}
+        engine.unpin(a1)

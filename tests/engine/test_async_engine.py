@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -236,13 +237,28 @@ async def test_a_slow_load_delays_nobody_else(tiny: Tiny) -> None:
         assert (await slow).finish_reason == "length"
 
 
-async def test_a_load_that_hangs_fails_its_rows_in_time(tiny: Tiny) -> None:
-    async with running(tiny, SlowSource(tiny.root), load_timeout_s=0.2) as engine:
-        began = time.monotonic()
-        with pytest.raises(Unavailable, match="in time"):
-            await ask(engine, request(prompt_of(1, 6), "a2"))
-        assert time.monotonic() - began < SlowSource.wait_s
-        assert (await ask(engine, request(prompt_of(1, 6), "a1"))).finish_reason == "length"
+class HangingSource(FolderSource):
+    """Never comes back with one adapter, until it is let go."""
+
+    gone = threading.Event()
+
+    def folder(self, tenant: str, digest: str) -> Path:
+        if digest == "a2":
+            assert self.gone.wait(60)
+        return super().folder(tenant, digest)
+
+
+async def test_a_load_that_hangs_fails_its_rows_in_time(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = HangingSource(tiny.root)
+    async with running(tiny, source, adapter_companions=False) as engine:
+        try:
+            await ask(engine, request(prompt_of(1, 6), "a1"))
+            monkeypatch.setattr(engine._room, "_timeout_s", 0.1)  # a1 did not have to be so fast
+            with pytest.raises(Unavailable, match="in time"):
+                await ask(engine, request(prompt_of(1, 6), "a2"))
+            assert (await ask(engine, request(prompt_of(1, 6), "a1"))).finish_reason == "length"
+        finally:
+            source.gone.set()
 
 
 async def test_a_row_whose_text_breaks_fails_alone(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,6 +331,19 @@ async def test_a_step_that_breaks_fails_its_rows_and_the_engine_goes_on(
             with pytest.raises(GenerationFailed, match="out of luck"):
                 await ask(engine, request((1, 2, 3), "a1"))
         assert (await ask(engine, request((1, 2, 3), "a1"))).finish_reason == "length"
+
+
+async def test_an_observer_that_raises_is_told_of_no_more_steps_and_the_engine_goes_on(tiny: Tiny) -> None:
+    told = []
+
+    def observer(record: object) -> None:
+        told.append(record)
+        raise RuntimeError("I cannot count")
+
+    async with running(tiny) as engine:
+        engine.observe(observer)
+        assert (await ask(engine, request((1, 2, 3), max_tokens=3))).finish_reason == "length"
+        assert len(told) == 1 and engine.ready
 
 
 async def test_requests_beyond_the_queue_are_told_to_come_back(tiny: Tiny) -> None:

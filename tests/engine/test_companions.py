@@ -19,6 +19,7 @@ from tokenizers import AddedToken
 from graftwork.adapters.companions.companions import NO_COMPANIONS
 from graftwork.engine.adapter_texts import AdapterText, AdapterTexts
 from graftwork.engine.async_engine import AsyncEngine
+from graftwork.engine.load_failures import LoadFailures
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest
 from graftwork.engine.text import Text
 from graftwork.errors import Damaged, InvalidRequest, Refused
@@ -233,7 +234,7 @@ class _Held(FolderSource):
 
 async def test_many_who_wait_read_a_folder_once_and_a_failure_is_not_kept(roomy: Tiny) -> None:
     source = _Held(roomy.root, failure=Damaged("the blob is damaged"))
-    texts = AdapterTexts(source, roomy.outline, Text.open(roomy.base.folder), 10.0)
+    texts = AdapterTexts(source, roomy.outline, Text.open(roomy.base.folder), 10.0, 0, LoadFailures(0))
     handle = AdapterHandle("own", "local", "own:1.0.0")
     waiting = [asyncio.ensure_future(texts.of(handle)) for _ in range(20)]
     await asyncio.sleep(0)  # all of them have joined before the first can fail
@@ -248,7 +249,7 @@ async def test_many_who_wait_read_a_folder_once_and_a_failure_is_not_kept(roomy:
 
 async def test_an_adapter_without_tokens_of_its_own_shares_the_bases_tokenizer(roomy: Tiny) -> None:
     base = Text.open(roomy.base.folder)
-    texts = AdapterTexts(FolderSource(roomy.root), roomy.outline, base, 10.0)
+    texts = AdapterTexts(FolderSource(roomy.root), roomy.outline, base, 10.0, 0, LoadFailures(0))
     kept = [(await texts.of(AdapterHandle(name, "local", name))).text for name in ("a1", "own", "tokens")]
     assert [text._backend is base._backend for text in kept] == [True, True, False]
     texts.close()
@@ -257,7 +258,7 @@ async def test_an_adapter_without_tokens_of_its_own_shares_the_bases_tokenizer(r
 async def test_only_so_many_texts_are_kept(roomy: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graftwork.engine.adapter_texts._ROOM", 2)
     source = FolderSource(roomy.root)
-    texts = AdapterTexts(source, roomy.outline, Text.open(roomy.base.folder), 10.0)
+    texts = AdapterTexts(source, roomy.outline, Text.open(roomy.base.folder), 10.0, 0, LoadFailures(0))
     for name in ("a0", "a1", "a0", "own", "a0", "a1"):
         await texts.of(AdapterHandle(name, "local", name))
     assert source.reads == ["a0", "a1", "own", "a1"]

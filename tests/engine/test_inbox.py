@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, cast
 
+import pytest
+
 from graftwork.engine.inbox import Abort, Inbox, Loaded, Message, Submit
 
 LONG_S = 60.0
@@ -50,6 +52,15 @@ def test_a_full_batch_waits_no_longer() -> None:
 
 def test_a_stop_waits_for_nobody() -> None:
     assert filled(ROW, None, wait_s=LONG_S).wait(None) == [ROW, None]
+
+
+@pytest.mark.parametrize("message", [Abort("a"), Loaded("d", None)])
+def test_what_brings_no_row_opens_no_window(message: Message) -> None:
+    inbox = filled(message, wait_s=LONG_S)
+    late = threading.Timer(0.2, inbox.put, [ROW])
+    late.start()
+    assert inbox.wait(None) == [message]
+    late.cancel()
 
 
 def test_the_window_closes() -> None:

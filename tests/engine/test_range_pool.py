@@ -18,6 +18,16 @@ from support.scale import times
 PAGE = mmap.PAGESIZE
 
 
+def taken(pool: RangePool, size: int) -> Range | None:
+    """A range, with what is beyond the budget or in the way given back to the system, as its one user does."""
+    found = pool.allocate(size)
+    aside = pool.set_aside(all_of_it=found is None and pool.in_pieces)
+    pool.check()
+    pool.cool(aside)
+    pool.cooled(aside)
+    return found or (pool.allocate(size) if aside else None)
+
+
 def test_ranges_are_contiguous_apart_and_keep_what_is_written() -> None:
     pool = RangePool(64 * PAGE)
     held = [pool.allocate(size) for size in (1, PAGE, PAGE + 1, 10 * PAGE)]
@@ -51,7 +61,7 @@ def test_holes_that_no_adapter_fits_cost_addresses_not_bytes() -> None:
     for one in small[::2]:
         assert one is not None
         pool.free(one)
-    assert pool.allocate(32 * PAGE) is not None  # no two free pages touch
+    assert taken(pool, 32 * PAGE) is not None  # no two free pages touch
     pool.check()
 
 
@@ -62,7 +72,7 @@ def test_churn_of_mixed_sizes_always_finds_the_free_bytes() -> None:
         size = dice.choice([1, 1, 2, 5, 56, 120, 300]) * PAGE
         while pool.capacity - pool.used < size:
             pool.free(held.pop(dice.randrange(len(held))))
-        found = pool.allocate(size)
+        found = taken(pool, size)
         assert found is not None
         held.append(found)
     pool.check()
@@ -76,12 +86,28 @@ def resident_bytes() -> int:
 def test_freed_memory_goes_back_before_the_budget_is_exceeded() -> None:
     pool, before = RangePool(1 << 25), resident_bytes()
     for size in (1 << 20, 3 << 20, 1 << 20, 5 << 20, 32 << 20, 7 << 20, 31 << 20) * 2:
-        one = pool.allocate(size)
+        one = taken(pool, size)
         assert one is not None
         pool.buffer[one.start : one.stop] = 1
         pool.free(one)
         pool.check()
         assert resident_bytes() - before < (1 << 25) + (8 << 20)
+
+
+@pytest.mark.parametrize("by_the_c_library", [True, False])
+def test_what_is_cooled_reads_as_zeros(monkeypatch: pytest.MonkeyPatch, by_the_c_library: bool) -> None:
+    if not by_the_c_library:
+        monkeypatch.setattr(range_pool, "_madvise", lambda: None)
+    pool = RangePool(4 * PAGE)
+    one = pool.allocate(4 * PAGE)
+    assert one is not None
+    pool.buffer[one.start : one.stop] = 1
+    pool.free(one)
+    aside = pool.set_aside(all_of_it=True)
+    pool.cool(aside)
+    pool.cooled(aside)
+    assert not pool.buffer[one.start : one.stop].any()
+    pool.check()
 
 
 def test_few_addresses_are_enough_to_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +138,7 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(size=st.integers(0, 20 * PAGE))
     def allocate(self, size: int) -> None:
         free = self.pool.capacity - self.pool.used
-        found = self.pool.allocate(size)
+        found = taken(self.pool, size)
         assert (found is not None) == (self.pool.rounded(size) <= free)
         if found is not None:
             assert len(found) == self.pool.rounded(size)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from graftwork.engine.request import GenerationRequest, PoolingRequest
 from graftwork.errors import GraftworkError, TimedOut, TooManyRequests, Unavailable
 from graftwork.testing import FAKE_BASE
 from support.served import HELLO, Served
@@ -43,7 +44,7 @@ def test_a_priority_goes_with_every_row(served: Served, priority: int | None, se
     served.chat(priority=priority)
     served.http.post("/v1/completions", json={"prompt": ["a", "b"], "priority": priority, "n": 2})
     served.http.post("/v1/embeddings", json={"input": ["a", "b"], "priority": priority})
-    rows = [*served.engine.requests, *served.engine.poolings]
+    rows: list[GenerationRequest | PoolingRequest] = [*served.engine.requests, *served.engine.poolings]
     assert len(rows) == 7 and {(row.caller.tenant, row.caller.priority) for row in rows} == {("local", seen)}
 
 

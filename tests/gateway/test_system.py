@@ -106,6 +106,19 @@ def test_pinned_adapters_are_loaded_before_ready(settings: Settings, served: Ser
         assert reasons[0].startswith("pinned adapter nope: The model 'nope' does not exist.")
 
 
+def test_of_several_pins_one_that_cannot_be_loaded_is_told_and_the_others_are_kept(
+    settings: Settings, served: Served
+) -> None:
+    for number, name in enumerate(("a", "b", "c", "broken")):
+        served.push(f"{name}:1.0.0", seed=number)
+    engine = FakeEngine(failures={"broken:1.0.0": Refused("Its weights are damaged.")})
+    pinned = settings.model_copy(update={"pin": ("a", "broken", "b", "c")})
+    with serving(pinned, served.folder, engine) as other:
+        response = other.http.get("/ready")
+        assert response.json()["reasons"] == ["pinned adapter broken: Its weights are damaged."]
+        assert len(engine.pinned) == 3 and other.chat(model="b").status_code == 200
+
+
 def test_models_lists_the_base_and_each_adapter_with_its_parent(served: Served) -> None:
     served.push("alpha:1.0.0", seed=1)
     served.push("alpha:1.1.0", seed=2)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,25 @@ class FolderSource:
     root: Path
     reads: list[str] = field(default_factory=list)
     failure: Exception | None = None
+    removed: list[str] = field(default_factory=list)
+    open: int = 0
 
     def folder(self, tenant: str, digest: str) -> Path:
         self.reads.append(digest)
         if self.failure is not None:
             raise self.failure
         return self.root / digest
+
+    @contextmanager
+    def files(self, tenant: str, digest: str) -> Iterator[Path]:
+        self.open += 1
+        try:
+            yield self.folder(tenant, digest)
+        finally:
+            self.open -= 1
+
+    def remove(self, tenant: str, digest: str) -> None:
+        self.removed.append(digest)
 
 
 @dataclass
@@ -52,7 +65,8 @@ class Answer:
 async def running(tiny: Tiny, source: FolderSource | None = None, **changes: Any) -> AsyncIterator[AsyncEngine]:
     """A started engine; on leaving, its books must balance."""
     # Here a digest is a folder's name and not its content, so what one test made of it is not for the next.
-    settings = Settings(**(tiny.settings.model_dump() | {"form_cache_bytes": 0} | changes))
+    fresh = {"form_cache_bytes": 0, "load_failure_ttl_s": 0.0}
+    settings = Settings(**(tiny.settings.model_dump() | fresh | changes))
     engine = create_engine(settings, tiny.base, source or FolderSource(tiny.root))
     await engine.start()
     try:

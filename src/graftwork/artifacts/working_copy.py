@@ -13,23 +13,30 @@ from pathlib import Path
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.bundle import Manifest
 from graftwork.artifacts.digest import digest_of_file, hex_of
-from graftwork.artifacts.partial import partial_folder, sweep
+from graftwork.artifacts.disk_budget import DiskBudget, Kept
+from graftwork.artifacts.partial import PARTIAL, partial_folder, sweep
 from graftwork.artifacts.stores import BlobStore
 from graftwork.errors import Damaged, Unavailable
+
+#: What copies may take where nobody says, in bytes.
+MAX_BYTES = 8 << 30
 
 
 class WorkingCopies:
     """One folder per tenant and manifest digest: `<root>/<tenant>/<hex>`. Safe to delete while nobody serves.
 
     Many threads and processes may share a root. A copy lies under its tenant, as its blobs do, so that
-    knowing a digest gives nobody another's bytes.
+    knowing a digest gives nobody another's bytes. When copies take more than `max_bytes`, those leave that were not
+    used for longest, of the tenant that holds most, but none that somebody in this process has leased. (Where another
+    process takes one away, whoever reads it meets an OSError, and reads again.)
     """
 
-    def __init__(self, root: Path, store: BlobStore) -> None:
+    def __init__(self, root: Path, store: BlobStore, max_bytes: int = MAX_BYTES) -> None:
         self._root = root
         self._store = store
         self._lock = threading.Lock()
-        self._trials: Counter[Path] = Counter()
+        self._leases: Counter[Path] = Counter()
+        self._budget = DiskBudget(max_bytes, self._found, self._evict)
         sweep(root)
 
     def materialise(self, tenant: str, manifest: Manifest) -> Path:
@@ -44,12 +51,28 @@ class WorkingCopies:
         """
         folder = self._folder(tenant, manifest)
         if _holds(folder, manifest):
+            with suppress(OSError):  # another user's; then it counts as old
+                os.utime(folder)
             return folder
         try:
             self._build(tenant, manifest, folder)
         except OSError as exc:
             raise Unavailable(f"The working copy {folder} cannot be written: {exc.strerror}.") from exc
+        self._budget.wrote(manifest.bytes)
         return folder
+
+    @contextmanager
+    def lease(self, tenant: str, manifest: Manifest) -> Iterator[Path]:
+        """The folder as `materialise` gives it; it does not leave before the block ends."""
+        folder = self._folder(tenant, manifest)
+        with self._lock:
+            self._leases[folder] += 1
+        try:
+            yield self.materialise(tenant, manifest)
+        finally:
+            with self._lock:
+                self._give_back(folder)
+            self._budget.let_go()
 
     @contextmanager
     def trial(self, tenant: str, manifest: Manifest, *, keep: Callable[[], bool]) -> Iterator[Path]:
@@ -60,20 +83,57 @@ class WorkingCopies:
         """
         folder, failed = self._folder(tenant, manifest), True
         with self._lock:
-            self._trials[folder] += 1
+            self._leases[folder] += 1
         try:
             yield self.materialise(tenant, manifest)
             failed = False
         finally:
             with self._lock:  # also while it is removed, so that no new trial finds half of it
-                self._trials[folder] -= 1
-                if not self._trials[folder]:
-                    del self._trials[folder]
-                    if failed and not keep():
-                        self._remove(folder)
+                if self._give_back(folder) and failed and not keep():
+                    self._remove(folder)
+            self._budget.let_go()
+
+    def find(self, tenant: str, digest: str) -> Kept | None:
+        """The copy of a version; None where there is none."""
+        return _kept(self._root / check_tenant(tenant) / hex_of(digest))
+
+    def remove(self, tenant: str, digest: str) -> bool:
+        """Take a copy away; False, and no change, while somebody has leased it."""
+        return self._evict(self._root / check_tenant(tenant) / hex_of(digest))
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of all copies, as far as is known without looking each time."""
+        return self._budget.used
+
+    def check(self) -> None:
+        """Every lease is of a copy that is there or being made, and none is left over; only while nothing loads."""
+        with self._lock:
+            assert not self._leases, f"leases are left over: {self._leases}"
+            assert not [*self._root.glob(f"{PARTIAL}/*")], "something half written is left over"
 
     def _folder(self, tenant: str, manifest: Manifest) -> Path:
         return self._root / check_tenant(tenant) / hex_of(manifest.digest())
+
+    def _give_back(self, folder: Path) -> bool:
+        """End one lease; whether it was the last."""
+        self._leases[folder] -= 1
+        if self._leases[folder]:
+            return False
+        del self._leases[folder]
+        return True
+
+    def _found(self) -> Iterator[Kept]:
+        for folder in self._root.glob("[!.]*/*"):
+            if (kept := _kept(folder)) is not None:
+                yield kept
+
+    def _evict(self, folder: Path) -> bool:
+        with self._lock:
+            if folder in self._leases:
+                return False
+            self._remove(folder)
+            return True
 
     def _remove(self, folder: Path) -> None:
         with suppress(OSError), self._scratch() as scratch:
@@ -107,6 +167,16 @@ class WorkingCopies:
             if (size := path.stat().st_size) != file.size:
                 raise Damaged(f"{file.path} has {size} bytes, not {file.size} as its manifest says.")
             path.chmod(0o444)
+
+
+def _kept(folder: Path) -> Kept | None:
+    """A copy with the bytes of its files, each counted once however many names it has."""
+    try:
+        used_s = folder.stat().st_mtime
+        found = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    except OSError:  # another process removed it
+        return None
+    return Kept(folder.parent.name, folder, sum({one.st_ino: one.st_size for one in found}.values()), used_s)
 
 
 def _linked(path: Path, twin: Path) -> bool:

@@ -17,6 +17,7 @@ from graftwork.client.lifespan import ASGIApp
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Damaged, Refused
 from graftwork.protocol.errors import error_from
+from graftwork.registry.reference import parse_reference
 
 _CHUNK_BYTES = 1 << 20
 #: Folders that a refusal names at most.
@@ -119,6 +120,42 @@ class Client:
 
     def remove_alias(self, name: str, alias: str) -> None:
         self._wire.send("DELETE", f"{_adapter(name)}/aliases/{quote(alias, safe='')}")
+
+    # Memory
+
+    def residency(self, *, state: str | None = None) -> list[Json]:
+        """Each version with the tiers that hold it; with `state` only those that stand so (`resident`, `failed`, …)."""
+        return self._wire.pages("/api/v1/residency", "adapters", **({} if state is None else {"state": state}))
+
+    def load(self, reference: str, *, wait_s: float | None = None) -> Json:
+        """Bring a version to memory; where that takes longer than `wait_s` seconds, its state is still `loading`."""
+        return self._residency("load", reference, {"wait_s": wait_s})
+
+    def pin(self, reference: str, *, wait_s: float | None = None) -> Json:
+        """Load a version and keep it in memory until `unpin`, or until the server ends.
+
+        Raises:
+            Conflict: other pins leave it no room.
+        """
+        return self._residency("pin", reference, {"wait_s": wait_s})
+
+    def unpin(self, reference: str) -> Json:
+        """Let a version leave memory again when its room is needed."""
+        return self._residency("unpin", reference, {})
+
+    def unload(self, reference: str, *, wait_s: float = 10.0, disk: bool = False) -> Json:
+        """Free a version's memory, and with `disk` its room on the server's disk; whoever runs on it finishes.
+
+        The state is `draining` where somebody still did after `wait_s` seconds. The next request loads it again.
+
+        Raises:
+            Conflict: it is pinned.
+        """
+        return self._residency("unload", reference, {"wait_s": wait_s, "disk": disk})
+
+    def _residency(self, verb: str, reference: str, body: Json) -> Json:
+        name = parse_reference(reference).name
+        return self._wire.json("POST", f"{_adapter(name)}/{verb}", json={"reference": reference, **body})
 
     # Inference
 

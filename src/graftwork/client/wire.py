@@ -35,12 +35,12 @@ class Wire:
         body: Json = self.send(method, path, **options).json()
         return body
 
-    def pages(self, path: str, field: str) -> list[Json]:
+    def pages(self, path: str, field: str, **params: str) -> list[Json]:
         """The entries called `field` of all pages."""
         found: list[Json] = []
         token = ""
         while True:
-            page = self.json("GET", path, params={"page_token": token} if token else {})
+            page = self.json("GET", path, params=params | ({"page_token": token} if token else {}))
             found += page[field]
             token = page.get("next_page_token") or ""
             if not token:

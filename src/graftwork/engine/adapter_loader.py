@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal
 
 import torch
 
@@ -18,37 +19,42 @@ from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.kinds import BaseWeights, kind_of
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import ServingForm
-from graftwork.engine.adapter_cache import AdapterCache
+from graftwork.engine.adapter_cache import AdapterCache, CalledOff
+from graftwork.engine.adapter_source import AdapterSource, patiently
+from graftwork.engine.background import run_in_background
 from graftwork.engine.compose import Scaled, compose
 from graftwork.engine.form_image import FormImage, image_of
 from graftwork.engine.form_store import FormStore
+from graftwork.engine.load_failures import LoadFailures
 from graftwork.engine.request import AdapterHandle
-from graftwork.errors import GraftworkError, Refused, Unavailable
+from graftwork.errors import Damaged, GraftworkError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
 
 _THREADS = 8
+_STOPPED = "The server is shutting down."
 
-
-class AdapterSource(Protocol):
-    """Where the bytes of a version come from; the engine does not know of registries and stores."""
-
-    def folder(self, tenant: str, digest: str) -> Path:
-        """A verified local folder of a version's files. Blocking; called in a loader thread.
-
-        Raises:
-            GraftworkError: when it is missing or damaged.
-        """
-        ...
+#: Who wants a load: rows that wait for it, a call for the version, or an engine that has nothing else to do.
+Asker = Literal["rows", "call", "warm-up"]
+#: How loads end: read from the form on disk, made of files or of other versions, or without success.
+LOADED = ("form", "files", "composed")
+OUTCOMES = (*LOADED, "refused", "damaged", "unavailable", "called_off")
 
 
 @dataclass
 class _Flight:
-    """One load; `called_off` when the rows that wanted it have left, unless it is to be `kept` resident."""
+    """One load; it is called off when nobody wants it any more."""
 
-    deadline: float
-    kept: bool = False
-    called_off: bool = False
+    since_s: float  # of `time.time`
+    deadline: float  # of `time.monotonic`
+    tenant: str
+    label: str
+    askers: set[Asker] = field(default_factory=set)
+    instead_of: Collection[str] | None = None  # what may leave for it, as long as only the warm-up wants it
+
+    @property
+    def called_off(self) -> bool:
+        return not self.askers
 
 
 #: Called in a loader thread when a load has ended; on success the version is resident with one pin, now the callee's.
@@ -56,62 +62,101 @@ OnLoaded = Callable[[str, GraftworkError | None], None]
 
 
 class AdapterLoader:
-    """Owns the loads in flight. A failed load leaves nothing behind, and the next request tries afresh."""
+    """Owns the loads in flight. A failed load leaves nothing behind but what `failures` remembers for a while."""
 
     def __init__(
         self, source: AdapterSource, cache: AdapterCache, outline: Outline, base: BaseWeights, dtype: torch.dtype,
-        max_rank: int, timeout_s: float, on_loaded: OnLoaded, store: FormStore | None = None,
+        max_rank: int, timeout_s: float, retries: int, failures: LoadFailures, on_loaded: OnLoaded,
+        store: FormStore | None = None,
     ) -> None:  # fmt: skip
         self._source, self._cache, self._outline, self._base = source, cache, outline, base
-        self._dtype, self._max_rank, self._timeout_s = dtype, max_rank, timeout_s
-        self._on_loaded, self._store = on_loaded, store
+        self._dtype, self._max_rank, self._timeout_s, self._retries = dtype, max_rank, timeout_s, retries
+        self._failures, self._on_loaded, self._store = failures, on_loaded, store
         self._lock = threading.Lock()
         self._flights: dict[str, _Flight] = {}
-        #: Versions brought into the cache since the start.
-        self.num_loads = 0
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="graftwork-load")
+        self._closed = False
+        self._outcomes: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
+        self._pool = ThreadPoolExecutor(_THREADS, "graftwork-load", initializer=run_in_background)
 
-    def start(self, handle: AdapterHandle, *, keep: bool = False) -> None:
-        """Begin to load a version, unless that goes on already; returns at once. `keep`: `cancel` has no effect."""
+    def start(self, handle: AdapterHandle, asker: Asker = "rows", *, instead_of: Collection[str] | None = None) -> None:
+        """Begin to load a version, unless that goes on already; returns at once.
+
+        Where a load failed a moment ago, its error is told again instead.
+        """
+        if (failure := self._failures.of(handle.digest)) is not None:
+            self._on_loaded(handle.digest, failure.error)
+            return
         with self._lock:
-            flight = self._flights.get(handle.digest)
-            begun = flight is not None
-            if flight is None:
-                flight = self._flights[handle.digest] = _Flight(time.monotonic() + self._timeout_s)
-            flight.kept |= keep
-            flight.called_off = False  # somebody waits for it (again)
-        if not begun:
-            self._pool.submit(self._run, handle, flight)
+            closed = self._closed
+            if not closed:
+                self._join(handle, asker, instead_of)
+        if closed:
+            self._on_loaded(handle.digest, Unavailable(_STOPPED))
 
-    def cancel(self, digest: str) -> None:
-        """The rows that waited for this version have left: stop at the next chance."""
+    def _join(self, handle: AdapterHandle, asker: Asker, instead_of: Collection[str] | None) -> None:
+        flight = self._flights.get(handle.digest)
+        if flight is None:
+            until = time.monotonic() + self._timeout_s
+            flight = _Flight(time.time(), until, handle.tenant, handle.label, {asker}, instead_of)
+            self._flights[handle.digest] = flight
+            self._pool.submit(self._run, handle, flight)
+            return
+        flight.askers.add(asker)
+        if asker != "warm-up":
+            flight.instead_of = None
+
+    def cancel(self, digest: str, asker: Asker = "rows") -> None:
+        """Those who wanted this version do not any more: stop at the next chance, unless others do."""
         with self._lock:
             if (flight := self._flights.get(digest)) is not None:
-                flight.called_off = not flight.kept
+                flight.askers.discard(asker)
 
     def close(self) -> None:
-        """Call off all loads and wait for their threads."""
+        """Call off all loads and wait for their threads; whoever waits for one that had not begun is told."""
         with self._lock:
+            self._closed = True
             for flight in self._flights.values():
-                flight.called_off = True
+                flight.askers.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        left, self._flights = self._flights, {}
+        for digest in left:
+            self._on_loaded(digest, Unavailable(_STOPPED))
+
+    @property
+    def loading(self) -> dict[str, tuple[str, str, float]]:
+        """Tenant, label and begin (`time.time`) of every load in flight, by digest."""
+        with self._lock:
+            return {digest: (one.tenant, one.label, one.since_s) for digest, one in self._flights.items()}
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """How many loads ended in which way since the start."""
+        with self._lock:
+            return dict(self._outcomes)
 
     def _run(self, handle: AdapterHandle, flight: _Flight) -> None:
         error: GraftworkError | None = None
         made: FormImage | None = None
+        outcome = "form"
         try:
             self._go_on(flight, handle)
             image = self._stored(handle)
             if image is None:
-                image = made = image_of(self._form(flight, handle), self._dtype)
-            self._cache.insert(handle.digest, image, flight.deadline, lambda: not flight.called_off)
+                outcome = "composed" if handle.parts else "files"
+                image = made = self._made(flight, handle)
+            self._cache.insert(
+                handle.digest, image, flight.deadline, lambda: not flight.called_off,
+                tenant=handle.tenant, label=handle.label, instead_of=flight.instead_of,
+            )  # fmt: skip
         except GraftworkError as known:
-            error = known
+            error, outcome = known, _outcome(known)
+            if isinstance(known, Refused):  # too large, or what the files are
+                self._failures.note(handle, known)
         except Exception as unknown:  # a loader thread must always report back, or its rows would wait for ever
-            error = Unavailable(f"The adapter {handle.label} could not be loaded: {type(unknown).__name__}: {unknown}")
+            error, outcome = _unforeseen(handle, unknown), "unavailable"
         with self._lock:
             del self._flights[handle.digest]
-            self.num_loads += error is None
+            self._outcomes[outcome] += 1
         self._on_loaded(handle.digest, error)
         if made is not None and error is None:
             self._keep(handle, made)  # its rows run already
@@ -133,9 +178,20 @@ class AdapterLoader:
 
     def _go_on(self, flight: _Flight, handle: AdapterHandle) -> None:
         if flight.called_off:
-            raise Unavailable(f"Nobody waits for the adapter {handle.label} any more.")
+            raise CalledOff(f"Nobody waits for the adapter {handle.label} any more.")
         if time.monotonic() >= flight.deadline:
             raise Unavailable(f"The adapter {handle.label} was not loaded within {self._timeout_s:g} s; try again.")
+
+    def _made(self, flight: _Flight, handle: AdapterHandle) -> FormImage:
+        """The form of a version from its files; what goes wrong with them is remembered."""
+        try:
+            return image_of(self._form(flight, handle), self._dtype)
+        except CalledOff:
+            raise
+        except Exception as error:
+            known = error if isinstance(error, GraftworkError) else _unforeseen(handle, error)
+            self._failures.note(handle, known)
+            raise known from error
 
     def _form(self, flight: _Flight, handle: AdapterHandle) -> ServingForm:
         return self._composed(flight, handle) if handle.parts else self._read(flight, handle, self._dtype)[1]
@@ -146,10 +202,13 @@ class AdapterLoader:
 
     def _read(self, flight: _Flight, handle: AdapterHandle, dtype: torch.dtype) -> tuple[str, ServingForm]:
         """The kind of one version, and its form."""
-        self._go_on(flight, handle)
-        folder = self._source.folder(handle.tenant, handle.digest)
-        self._go_on(flight, handle)
-        return self._convert(folder, handle, dtype)
+
+        def attempt() -> tuple[str, ServingForm]:
+            with self._source.files(handle.tenant, handle.digest) as folder:
+                self._go_on(flight, handle)
+                return self._convert(folder, handle, dtype)
+
+        return patiently(attempt, self._retries, lambda: self._go_on(flight, handle))
 
     def _convert(self, folder: Path, handle: AdapterHandle, dtype: torch.dtype) -> tuple[str, ServingForm]:
         account = account_folder(folder, self._outline, max_rank=self._max_rank)
@@ -167,6 +226,16 @@ class AdapterLoader:
                 f"{place} is beyond {str(dtype).removeprefix('torch.')}. They are damaged, or scaled by far too much."
             )
         return kind.name, form
+
+
+def _outcome(error: GraftworkError) -> str:
+    if isinstance(error, CalledOff):
+        return "called_off"
+    return "refused" if isinstance(error, Refused) else "damaged" if isinstance(error, Damaged) else "unavailable"
+
+
+def _unforeseen(handle: AdapterHandle, error: Exception) -> Unavailable:
+    return Unavailable(f"The adapter {handle.label} could not be loaded: {type(error).__name__}: {error}")
 
 
 def _overflow(form: ServingForm, outline: Outline) -> str | None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from graftwork.adapters.companions.companions import Companions, read_companions
 from graftwork.adapters.outline import Outline
-from graftwork.engine.adapter_loader import AdapterSource
+from graftwork.engine.adapter_source import AdapterSource, patiently
+from graftwork.engine.background import run_in_background
+from graftwork.engine.load_failures import LoadFailures
 from graftwork.engine.request import AdapterHandle
 from graftwork.engine.text import Text
 from graftwork.errors import GraftworkError, Refused, Unavailable
@@ -36,15 +38,19 @@ class AdapterText:
 
 
 class AdapterTexts:
-    """Owns the texts, by digest; one is made once for all who wait for it, and nothing is kept of a failure."""
+    """Owns the texts, by digest; one is made once for all who wait for it. Failures are for `failures` to remember."""
 
-    def __init__(self, source: AdapterSource, outline: Outline, text: Text, timeout_s: float) -> None:
+    def __init__(
+        self, source: AdapterSource, outline: Outline, text: Text, timeout_s: float, retries: int,
+        failures: LoadFailures,
+    ) -> None:  # fmt: skip
         self._source, self._outline, self._text, self._timeout_s = source, outline, text, timeout_s
+        self._retries, self._failures = retries, failures
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, AdapterText] = OrderedDict()
         self._flights: dict[str, Future[AdapterText]] = {}
         self._closed = False
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="graftwork-text")
+        self._pool = ThreadPoolExecutor(_THREADS, "graftwork-text", initializer=run_in_background)
 
     async def of(self, handle: AdapterHandle) -> AdapterText:
         """The text of a version; the first call for it reads its folder.
@@ -61,6 +67,7 @@ class AdapterTexts:
                 return kept
             flight = self._flights.get(handle.digest)
             if flight is None:
+                self._failures.check(handle.digest)
                 flight = self._flights[handle.digest] = self._pool.submit(self._make, handle)
         try:  # shielded, because others may wait for the same one
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(flight)), self._timeout_s)
@@ -76,13 +83,17 @@ class AdapterTexts:
     def _make(self, handle: AdapterHandle) -> AdapterText:
         made: AdapterText | None = None
         try:
-            made = self._read(handle)
+            made = patiently(lambda: self._read(handle), self._retries, self._go_on)
             return made
-        except GraftworkError:
+        except GraftworkError as error:
+            if not self._closed:
+                self._failures.note(handle, error)
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            raise Unavailable(f"The adapter {handle.label} could not be loaded: {reason}") from error
+            known = Unavailable(f"The adapter {handle.label} could not be loaded: {reason}")
+            self._failures.note(handle, known)
+            raise known from error
         finally:
             with self._lock:
                 del self._flights[handle.digest]
@@ -91,11 +102,13 @@ class AdapterTexts:
                     while sum(one.weight for one in self._kept.values()) > _ROOM:
                         self._kept.popitem(last=False)
 
-    def _read(self, handle: AdapterHandle) -> AdapterText:
+    def _go_on(self) -> None:
         if self._closed:
             raise Unavailable(_STOPPED)
-        folder = self._source.folder(handle.tenant, handle.digest)
-        found = read_companions(folder, self._outline.tokenizer, self._outline.vocab_size)
+
+    def _read(self, handle: AdapterHandle) -> AdapterText:
+        with self._source.files(handle.tenant, handle.digest) as folder:
+            found = read_companions(folder, self._outline.tokenizer, self._outline.vocab_size)
         if found.problems:
             raise Refused(
                 f"The adapter {handle.label} cannot be served on {self._outline.base}.", problems=found.problems

@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from graftwork.engine.adapter_loader import AdapterSource
+from graftwork.engine.adapter_source import AdapterSource
 from graftwork.engine.async_engine import AsyncEngine, EngineConfig
 from graftwork.engine.memory_need import memory_need, memory_of_this_machine
 from graftwork.engine.template_process import TemplateLimits
@@ -70,6 +70,9 @@ def _config(settings: Settings, context: int) -> EngineConfig:
         max_waiting=settings.max_waiting,
         request_timeout_s=settings.request_timeout_s,
         load_timeout_s=settings.load_timeout_s,
+        load_retries=settings.load_retries,
+        load_failure_ttl_s=settings.load_failure_ttl_s,
+        popularity=settings.popularity if settings.prefetch else None,
         use_companions=settings.adapter_companions,
         template_limits=TemplateLimits(settings.template_timeout_s, settings.template_memory_bytes),
     )

@@ -8,7 +8,6 @@ import logging
 import mmap
 import os
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -19,6 +18,7 @@ import torch
 
 from graftwork.access.tenants import check_tenant
 from graftwork.adapters.outline import Outline
+from graftwork.artifacts.disk_budget import DiskBudget, Kept
 from graftwork.artifacts.partial import partial_folder, sweep
 from graftwork.engine.form_blob import FORM_FORMAT, Key, blob_of, image_in
 from graftwork.engine.form_image import FormImage
@@ -34,11 +34,12 @@ class FormStore:
 
     What a form depends on is its key: the version, the base with all that its outline says, the dtype, the largest rank
     that is accepted, and the number of forms; a blob with another key is never read. A blob appears whole or not at
-    all. When they take more than `max_bytes`, those that were not read for longest go.
+    all. When they take more than `max_bytes`, those that were not read for longest go, of the tenant that holds most.
     """
 
     def __init__(self, root: Path, max_bytes: int, outline: Outline, dtype: torch.dtype, max_rank: int) -> None:
-        self._root, self._max_bytes = root, max_bytes
+        self._root = root
+        self._budget = DiskBudget(max_bytes, self._found, _removed)
         self._widths = np.array([(site.in_features, site.out_features) for site in outline.linears], np.int64)
         self._dtype = dtype
         told = json.dumps(asdict(replace(outline, base="")), sort_keys=True).encode()  # a base may answer to any name
@@ -50,8 +51,6 @@ class FormStore:
             "dtype": str(dtype).removeprefix("torch."),
             "max_rank": max_rank,
         }
-        self._lock = threading.Lock()
-        self._unseen = self._room = 0  # bytes written since the last look through the folder, and how many may be
         sweep(root)
 
     def read(self, tenant: str, digest: str) -> FormImage | None:
@@ -73,7 +72,7 @@ class FormStore:
     def write(self, tenant: str, digest: str, image: FormImage) -> bool:
         """Keep the form of a version; False where it cannot be described, or the disk does not take it."""
         blob = blob_of(image, self._key_of(digest))
-        if blob is None or sum(map(len, blob)) > self._max_bytes:
+        if blob is None or sum(map(len, blob)) > self._budget.max_bytes:
             return False
         path = self._path(tenant, digest)
         try:
@@ -86,8 +85,21 @@ class FormStore:
         except OSError as error:
             log.warning("The serving form %s cannot be written, so it is made again at each load: %s", path, error)
             return False
-        self._make_room(path, sum(map(len, blob)))
+        self._budget.wrote(sum(map(len, blob)))
         return True
+
+    def find(self, tenant: str, digest: str) -> Kept | None:
+        """A version's blob; None where there is none."""
+        return _kept(self._path(tenant, digest))
+
+    def remove(self, tenant: str, digest: str) -> None:
+        """Forget the form of a version."""
+        _removed(self._path(tenant, digest))
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of all blobs, as far as is known without looking each time."""
+        return self._budget.used
 
     def _path(self, tenant: str, digest: str) -> Path:
         key = json.dumps(self._key_of(digest), sort_keys=True).encode()
@@ -96,27 +108,21 @@ class FormStore:
     def _key_of(self, digest: str) -> Key:
         return {"version": digest, **self._key}
 
-    def _make_room(self, kept: Path, written: int) -> None:
-        """Look through the folder when a sixteenth of it was written since then; free as much where it is full."""
-        with self._lock:
-            self._unseen += written
-            step = self._max_bytes // 16
-            if self._unseen <= self._room:
-                return
-            found = sorted(_sizes(self._root))
-            total = sum(size for _, _, size in found)
-            most = self._max_bytes - step if total > self._max_bytes else self._max_bytes
-            for _, path, size in found:
-                if total > most and path != kept:
-                    with suppress(OSError):
-                        path.unlink()
-                    total -= size
-            self._unseen, self._room = 0, max(0, min(step, self._max_bytes - total))
+    def _found(self) -> Iterator[Kept]:
+        for path in self._root.glob(f"*/*{_SUFFIX}"):
+            if (kept := _kept(path)) is not None:
+                yield kept
 
 
-def _sizes(root: Path) -> Iterator[tuple[float, Path, int]]:
-    """When each blob was last read, which it is, and its bytes."""
-    for path in root.glob(f"*/*{_SUFFIX}"):
-        with suppress(OSError):  # another process removed it
-            found = path.stat()
-            yield found.st_mtime, path, found.st_size
+def _kept(path: Path) -> Kept | None:
+    try:
+        found = path.stat()
+    except OSError:  # another process removed it
+        return None
+    return Kept(path.parent.name, path, found.st_size, found.st_mtime)
+
+
+def _removed(path: Path) -> bool:
+    with suppress(OSError):  # gone already, or not ours to remove; a load that maps it keeps what it mapped
+        path.unlink()
+    return True

@@ -56,7 +56,7 @@ class Inbox:
         return self._drain([])
 
     def wait(self, longest_s: float | None) -> list[Message]:
-        """The next messages, of a batch if need be; nothing when none came within `longest_s` seconds."""
+        """The next messages, a batch of rows if need be; nothing when none came within `longest_s` seconds."""
         messages: list[Message] = []
         try:
             messages.append(self._queue.get(timeout=longest_s))
@@ -68,7 +68,9 @@ class Inbox:
         return self._drain(messages)
 
     def _may_grow(self, messages: list[Message]) -> bool:
-        return None not in messages and sum(isinstance(one, Submit) for one in messages) < self._batch_rows
+        """Whether rows have come, but not enough of them: what else is told opens no window, and is seen to at once."""
+        rows = sum(isinstance(one, Submit) for one in messages)
+        return None not in messages and 0 < rows < self._batch_rows
 
     def _drain(self, messages: list[Message]) -> list[Message]:
         try:

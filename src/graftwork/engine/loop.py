@@ -256,10 +256,18 @@ class EngineLoop:
             max(0, min(chunk.count, chunk.sequence.num_prompt - chunk.sequence.num_computed)) for chunk in chunks
         )
         counters.prompt_tokens += prefill
-        if self.observer is not None:
-            self.observer(StepRecord(start_s, len(chunks), sum(chunk.count for chunk in chunks), prefill))
+        self._observe(StepRecord(start_s, len(chunks), sum(chunk.count for chunk in chunks), prefill))
         distinct = len({chunk.sequence.slot for chunk in chunks} - {None})
         counters.max_distinct_adapters_in_step = max(counters.max_distinct_adapters_in_step, distinct)
+
+    def _observe(self, record: StepRecord) -> None:
+        if (observer := self.observer) is None:
+            return
+        try:
+            observer(record)
+        except Exception:  # whoever watches must not end what is watched
+            log.exception("The observer of steps failed, and is told of no more of them.")
+            self.observer = None
 
     def _fail(self, sequences: list[Sequence], error: GraftworkError) -> None:
         self._send([(sequence.id, error) for sequence in sequences])

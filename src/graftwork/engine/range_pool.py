@@ -8,12 +8,14 @@ system backs them with huge pages, it may take up to 2 MiB more at each end of a
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -35,7 +37,10 @@ class Range:
 
 
 class RangePool:
-    """Owns the buffer and its holes; who holds a range is its holder's business. Not locked."""
+    """Owns the buffer and its holes; who holds a range is its holder's business.
+
+    Not locked: whoever uses it keeps calls apart, all but `cool`, which asks the system and may take a while.
+    """
 
     def __init__(self, capacity_bytes: int) -> None:
         #: Sizes are rounded up to it, in bytes: a page of this machine.
@@ -46,6 +51,7 @@ class RangePool:
         self._held: dict[int, Range] = {}
         self._fresh = _Holes()  # never written, or given back to the system
         self._warm = _Holes()  # freed, and still backed by memory
+        self._cooling: set[Range] = set()  # set aside to be given back
         self._fresh.add(Range(0, len(self.buffer)))
         self.used = 0
 
@@ -54,21 +60,44 @@ class RangePool:
         return max(1, -(-size // self.granule)) * self.granule
 
     def allocate(self, size: int) -> Range | None:
-        """A range for `size` bytes with undefined content, or None and no change where there is no room for it."""
+        """A range for `size` bytes with undefined content, or None and no change where there is no room for it.
+
+        Before it is written, and before another try where there was none, what `set_aside` gives must be cooled: freed
+        memory that is beyond the budget now, or whose addresses a range of this size needs.
+        """
         size = self.rounded(size)
         if self.used + size > self.capacity:
             return None
-        found = self._warm.take(size)
-        if found is None:
-            self._cool(self.capacity - self.used - size)
-            found = self._fresh.take(size)
-        if found is None:  # only the addresses are in pieces
-            self._cool(0)
-            found = self._fresh.take(size)
+        found = self._warm.take(size) or self._fresh.take(size)
         if found is not None:
             self._held[found.start] = found
             self.used += len(found)
         return found
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether addresses could be had by cooling what is freed; bytes are not the matter."""
+        return self._warm.total > 0
+
+    def set_aside(self, *, all_of_it: bool = False) -> Sequence[Range]:
+        """Take freed memory out that is beyond the budget, the highest first; it must be cooled, and then told."""
+        most = 0 if all_of_it else self.capacity - self.used
+        aside = []
+        while self._warm.total > most:
+            aside.append(self._warm.pop())
+        self._cooling.update(aside)
+        return aside
+
+    def cool(self, aside: Sequence[Range]) -> None:
+        """Give memory that was set aside back to the system; touches no books, so that no lock need be held."""
+        for hole in aside:
+            _give_back(self._map, self.buffer.data_ptr(), hole)
+
+    def cooled(self, aside: Sequence[Range]) -> None:
+        """What was set aside is cooled, and can be allocated again."""
+        self._cooling.difference_update(aside)
+        for hole in aside:
+            self._fresh.add(hole)
 
     def free(self, gone: Range) -> None:
         """Give a range back; its content is undefined afterwards."""
@@ -77,21 +106,14 @@ class RangePool:
         self.used -= len(gone)
         self._warm.add(gone)
 
-    def _cool(self, most: int) -> None:
-        """Give freed memory back to the system until at most so many bytes of it are left, the highest first."""
-        while self._warm.total > most:
-            hole = self._warm.pop()
-            if hasattr(mmap, "MADV_DONTNEED"):
-                self._map.madvise(mmap.MADV_DONTNEED, hole.start, len(hole))
-            self._fresh.add(hole)
-
     @property
     def num_ranges(self) -> int:
         return len(self._held)
 
     def check(self) -> None:
-        """Every byte is held, warm or fresh, and only one of them; memory is within the budget; holes are joined."""
-        parts = sorted([*self._held.values(), *self._warm, *self._fresh], key=lambda part: part.start)
+        """Every byte is held, warm, cooling or fresh, and only one of them; the budget is kept; holes are joined."""
+        parts = [*self._held.values(), *self._warm, *self._cooling, *self._fresh]
+        parts.sort(key=lambda part: part.start)
         edges = [0, *(edge for part in parts for edge in (part.start, part.stop)), len(self.buffer)]
         assert edges == sorted(edges) and edges[::2] == edges[1::2], "a byte is lost or in two ranges"
         assert all(len(part) > 0 and len(part) % self.granule == 0 for part in parts), (
@@ -158,3 +180,22 @@ def _reserved(capacity: int) -> mmap.mmap:
                 made.madvise(mmap.MADV_HUGEPAGE)
         return made
     raise MemoryError(f"The system does not give {capacity} bytes of addresses.")
+
+
+def _give_back(memory: mmap.mmap, address: int, hole: Range) -> None:
+    """By the C library, where it can be called: Python's own `madvise` would keep the interpreter meanwhile."""
+    if not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    if (madvise := _madvise()) is None or madvise(address + hole.start, len(hole), mmap.MADV_DONTNEED):
+        memory.madvise(mmap.MADV_DONTNEED, hole.start, len(hole))
+
+
+@cache
+def _madvise() -> Callable[[int, int, int], int] | None:
+    try:
+        found = ctypes.CDLL(None).madvise
+    except (OSError, AttributeError, TypeError):
+        return None
+    found.argtypes, found.restype = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int), ctypes.c_int
+    called: Callable[[int, int, int], int] = found
+    return called

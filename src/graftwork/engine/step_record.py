@@ -16,5 +16,5 @@ class StepRecord:
     prefill: int
 
 
-#: Called in the loop thread once per step, so it must return at once.
+#: Called in the loop thread once per step, so it must return at once; one that raises is called no more.
 Observer = Callable[[StepRecord], None]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 
@@ -19,7 +19,17 @@ from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, InvalidRequest
-from graftwork.gateway import blobs, classify, embeddings, errors, inference, model_list, registry_routes, system
+from graftwork.gateway import (
+    blobs,
+    classify,
+    embeddings,
+    errors,
+    inference,
+    model_list,
+    registry_routes,
+    residency,
+    system,
+)
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.openapi import describe_bodies
@@ -77,13 +87,14 @@ def build_app(
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, blobs, system):
         app.include_router(doors.router)
-    app.include_router(registry_routes.router, prefix="/api/v1")
-    app.include_router(  # the same doors again, spelt out
-        registry_routes.router,
-        prefix="/api/v1/tenants/{tenant}",
-        dependencies=[Depends(own_tenant)],
-        include_in_schema=False,
-    )
+    for router in (registry_routes.router, residency.router):
+        app.include_router(router, prefix="/api/v1")
+        app.include_router(  # the same doors again, spelt out
+            router,
+            prefix="/api/v1/tenants/{tenant}",
+            dependencies=[Depends(own_tenant)],
+            include_in_schema=False,
+        )
     errors.install(app)
     describe_bodies(app)
     app.add_middleware(RequestScope, telemetry=services.telemetry)
@@ -100,12 +111,12 @@ def _services(
 ) -> Services:
     registry, snapshots = Registry(database), SnapshotReader(database)
     store = load_store("local")(settings.artifacts)
-    copies = WorkingCopies(settings.bundles, store)
+    copies = WorkingCopies(settings.bundles, store, settings.bundle_cache_bytes)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()
     if slot.wanted:
         _check_base_name_is_free(base, snapshots)
-    telemetry.watch_engine(slot.stats)
+    telemetry.watch_engine(lambda: _with_copies(slot.stats(), copies))
     return Services(
         settings=settings,
         base=base,
@@ -113,6 +124,7 @@ def _services(
         registry=registry,
         snapshots=snapshots,
         store=store,
+        copies=copies,
         pushes=PushService(
             registry,
             store,
@@ -125,6 +137,13 @@ def _services(
         poolings=Poolings(telemetry),
         telemetry=telemetry,
     )
+
+
+def _with_copies(stats: Mapping[str, Any], copies: WorkingCopies) -> Mapping[str, Any]:
+    """The engine does not know where its files come from."""
+    if (tiers := stats.get("adapter_tier_bytes")) is None:
+        return stats
+    return {**stats, "adapter_tier_bytes": {**tiers, "copy": copies.used_bytes}}
 
 
 def _check_base_name(base: str) -> None:

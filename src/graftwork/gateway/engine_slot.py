@@ -10,7 +10,9 @@ from typing import Any, Protocol
 
 from graftwork.adapters.companions.companions import Companions
 from graftwork.adapters.outline import Outline
+from graftwork.artifacts.disk_budget import Kept
 from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
+from graftwork.engine.residency import Residency
 from graftwork.errors import GraftworkError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,29 @@ class GenerationEngine(Protocol):
         """What a prompt becomes; cancelling it frees the row. Raises what a caller can mend."""
         ...
 
-    async def load(self, handle: AdapterHandle) -> None: ...
+    async def load(self, handle: AdapterHandle, *, pin: bool = False, wait_s: float | None = None) -> bool:
+        """Bring a version to memory, and keep it there with `pin`; false where that goes on after `wait_s` seconds."""
+        ...
+
+    def unpin(self, handle: AdapterHandle) -> None: ...
+
+    async def unload(self, handle: AdapterHandle, *, wait_s: float = 10.0, disk: bool = False) -> int:
+        """Free a version's memory; how many rows still need it after `wait_s` seconds: it goes after the last."""
+        ...
+
+    def retry(self, digest: str) -> None:
+        """What a version failed of may be mended: the next request tries to load it at once."""
+        ...
+
+    def moved(self, before: str, after: AdapterHandle) -> None:
+        """A name that meant the version with the digest `before` means another one now."""
+        ...
+
+    def residency(self) -> Mapping[str, Residency]:
+        """What is in memory, on its way there, or failed a moment ago, by digest."""
+        ...
+
+    def form_on_disk(self, handle: AdapterHandle) -> Kept | None: ...
 
     async def companions(self, handle: AdapterHandle) -> Companions:
         """What a version carries beside its weights; raises as `generate`."""
@@ -139,11 +163,18 @@ class EngineSlot:
 
     async def _pin(self, reference: str, handle: Callable[[], AdapterHandle]) -> str | None:
         try:
-            await self.get().load(handle())
+            if await self.get().load(handle(), pin=True):
+                return None
+            why = "it was not loaded in time; it is kept as soon as it is"
         except GraftworkError as error:
-            log.error("pinned adapter %s: %s", reference, error.message)
-            return f"pinned adapter {reference}: {error.message}"
-        return None
+            why = error.message
+        log.error("pinned adapter %s: %s", reference, why)
+        return f"pinned adapter {reference}: {why}"
+
+    @property
+    def started(self) -> GenerationEngine | None:
+        """The engine, if there is one that runs."""
+        return self._engine if self._started and not self._broken else None
 
     async def stop(self) -> None:
         self._failure = self.failure  # whoever ends the process asks when the engine is gone

@@ -14,8 +14,10 @@ from graftwork.errors import GraftworkError, InvalidRequest, Refused
 from graftwork.gateway.openapi import body_of
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
+from graftwork.gateway.residency import digest_at, follow
 from graftwork.gateway.services import actor_of, services_of, tenant_of
 from graftwork.protocol.registry import AliasBody, PromoteBody, PushBody, RollbackBody
+from graftwork.registry.pointers import PRODUCTION
 from graftwork.registry.reference import parse_reference
 from graftwork.registry.versions import Version
 
@@ -72,6 +74,8 @@ async def push(request: Request, name: str) -> Response:
         services.telemetry.pushes.labels("refused" if isinstance(error, Refused) else "failed").inc()
         raise
     services.telemetry.pushes.labels("created" if result.created else "unchanged").inc()
+    if (engine := services.engine.started) is not None:
+        engine.retry(result.version.digest)  # the bytes are whole now, whatever they were
     place = f"/api/v1/adapters/{name}/versions/{quote(result.version.semver)}"
     answer = {**result.version.to_json(), "account": result.account.to_json()}
     return JSONResponse(answer, 201 if result.created else 200, {"location": place})
@@ -96,6 +100,7 @@ async def promote(request: Request, name: str) -> Response:
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, PromoteBody)
     _check_same_adapter(name, body.reference)
+    before = digest_at(services, tenant_of(request), name, PRODUCTION)
     version = await run_in_threadpool(
         services.registry.promote,
         tenant_of(request),
@@ -103,6 +108,7 @@ async def promote(request: Request, name: str) -> Response:
         actor=actor_of(request),
         reason=body.reason,
     )
+    follow(services, before, version)
     return JSONResponse(version.to_json())
 
 
@@ -111,9 +117,11 @@ async def rollback(request: Request, name: str) -> Response:
     """Move `@production` back to the version before."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, RollbackBody, absent=b"{}")
+    before = digest_at(services, tenant_of(request), name, PRODUCTION)
     version = await run_in_threadpool(
         services.registry.rollback, tenant_of(request), name, actor=actor_of(request), reason=body.reason
     )
+    follow(services, before, version)
     return JSONResponse(version.to_json())
 
 
@@ -122,6 +130,7 @@ async def set_alias(request: Request, name: str, alias: str) -> Response:
     """Point an alias at a version; 412 when `expected` says that it moved meanwhile."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, AliasBody)
+    before = digest_at(services, tenant_of(request), name, alias)
     version = await run_in_threadpool(
         services.registry.set_alias,
         tenant_of(request),
@@ -132,6 +141,7 @@ async def set_alias(request: Request, name: str, alias: str) -> Response:
         actor=actor_of(request),
         reason=body.reason,
     )
+    follow(services, before, version)
     return JSONResponse(version.to_json())
 
 

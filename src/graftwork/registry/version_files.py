@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +18,19 @@ class VersionFiles:
     snapshots: SnapshotReader
     copies: WorkingCopies
 
-    def folder(self, tenant: str, digest: str) -> Path:
-        """The folder with the version's files, every byte checked.
+    @contextmanager
+    def files(self, tenant: str, digest: str) -> Iterator[Path]:
+        """The folder with the version's files, every byte checked, there until the block ends.
 
         Raises:
             NotFound: this tenant has no such version.
             Damaged: stored bytes are missing or wrong.
+            Unavailable: the disk or the store does not answer.
         """
         version = self.snapshots.current().with_digest(tenant, digest)
-        return self.copies.materialise(tenant, version.manifest)
+        with self.copies.lease(tenant, version.manifest) as folder:
+            yield folder
+
+    def remove(self, tenant: str, digest: str) -> None:
+        """Take the working copy away, unless somebody reads it; the next load makes it again."""
+        self.copies.remove(tenant, digest)

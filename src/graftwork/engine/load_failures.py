@@ -1,0 +1,71 @@
+"""LoadFailures: which versions could not be loaded just now, so that the next caller is told at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graftwork.engine.request import AdapterHandle
+from graftwork.errors import GraftworkError
+
+#: Most failures that are remembered.
+_MOST = 1024
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a version could not be loaded, when that was, and until when nobody tries again (both of `time.time`)."""
+
+    tenant: str
+    label: str
+    error: GraftworkError
+    at_s: float
+    until_s: float
+
+
+class LoadFailures:
+    """Owns the failures of the last `ttl_s` seconds, by digest; 0 remembers none."""
+
+    def __init__(self, ttl_s: float, clock: Callable[[], float] = time.time) -> None:
+        self._ttl_s, self._clock = ttl_s, clock
+        self._lock = threading.Lock()
+        self._failures: OrderedDict[str, Failure] = OrderedDict()  # the oldest first
+
+    def note(self, handle: AdapterHandle, error: GraftworkError) -> None:
+        """A load has failed, and would again."""
+        if self._ttl_s <= 0:
+            return
+        now = self._clock()
+        with self._lock:
+            self._failures.pop(handle.digest, None)
+            self._failures[handle.digest] = Failure(handle.tenant, handle.label, error, now, now + self._ttl_s)
+            while len(self._failures) > _MOST:
+                self._failures.popitem(last=False)
+
+    def of(self, digest: str) -> Failure | None:
+        """The failure that still counts, or None."""
+        with self._lock:
+            found = self._failures.get(digest)
+            if found is not None and found.until_s <= self._clock():
+                del self._failures[digest]
+                return None
+            return found
+
+    def check(self, digest: str) -> None:
+        """Raise the error of a failure that still counts."""
+        if (failure := self.of(digest)) is not None:
+            raise failure.error.with_traceback(None)  # not with those of everyone who was told before
+
+    def forget(self, digest: str) -> None:
+        """Somebody did something about it: the next load is tried at once."""
+        with self._lock:
+            self._failures.pop(digest, None)
+
+    def recent(self) -> dict[str, Failure]:
+        """Every failure that still counts, by digest."""
+        with self._lock:
+            now = self._clock()
+            return {digest: one for digest, one in self._failures.items() if one.until_s > now}
