@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -17,14 +18,19 @@ from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.engine.async_engine import EngineStats
 from graftwork.engine.create import serving_dtype
-from graftwork.engine.request import GenerationRequest
+from graftwork.engine.request import Caller, GenerationRequest
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.step_record import StepRecord
 from graftwork.models.prepare import prepare_base
 from graftwork.settings import Settings
 from graftwork.traffic.handle import handle_of
-from load import Answered, Ask, Load, Measured, drive
+from load import Answered, Ask, Door, Load, Measured, drive
 from random_adapters import ALL_SEVEN, mixed_ranks, write_adapter
+
+T = TypeVar("T")
+
+#: Where nobody set up tenants.
+LOCAL_CALLER = Caller()
 
 
 @contextmanager
@@ -99,11 +105,20 @@ class EngineInProcess(Engine):
         finally:
             self._engine.observe(None)
 
-    async def _door(self, ask: Ask) -> Answered:
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, in the event loop of the engine's caller."""
+        return self._runner.run(work)
+
+    def door(self, caller: Caller) -> Door:
+        """Where one tenant asks."""
+        return partial(self._door, caller=caller)
+
+    async def _door(self, ask: Ask, caller: Caller = LOCAL_CALLER) -> Answered:
         handle = handle_of(self._decide(None if ask.model == self.base else ask.model), LOCAL)
         params = SamplingParams(temperature=0, max_tokens=ask.output_tokens, ignore_eos=True)
         times, tokens = [], 0
-        async for delta in self._engine.generate(GenerationRequest(secrets.token_hex(8), ask.prompt, params, handle)):
+        request = GenerationRequest(secrets.token_hex(8), ask.prompt, params, handle, caller=caller)
+        async for delta in self._engine.generate(request):
             times.append(time.perf_counter())
             tokens += len(delta.token_ids)
         return Answered(times, tokens)

@@ -10,7 +10,7 @@ from graftwork.engine.fair_queue import FairQueue
 from graftwork.engine.fair_shares import FairShares
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.places import Places
-from graftwork.engine.prompt_shares import tenants_shares
+from graftwork.engine.prompt_shares import Parts
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_cost import StepCost, prompt_budget
 
@@ -88,6 +88,7 @@ class Scheduler:
         self._target_s = inter_token_target_s
         self._places = Places(max_num_seqs, kv.pool.num_pages)
         self._shares = FairShares()
+        self._parts = Parts()
         self.waiting = FairQueue(self._shares)
         self.running: list[Sequence] = []  # oldest first
         self.num_preemptions = 0
@@ -130,12 +131,15 @@ class Scheduler:
         if not prompts and not self.waiting:
             return self._paid(chosen.values())
         arrivals = self._admissible(prompts)
-        rows = min(len(self.running) + len(self.waiting), self._max_num_seqs)
-        budget = prompt_budget(cost, len(chosen), rows, self._budget - len(chosen), self._target_s)
-        shares = _shares([*prompts, *arrivals], budget, chosen)
+        most = min(len(self.running) + len(self.waiting), self._max_num_seqs)
+        budget = prompt_budget(cost, len(chosen), most, self._budget - len(chosen), self._target_s)
+        rows = [*prompts, *arrivals]
+        shares = self._prompt_shares(rows, budget, chosen)
         self._extend(dict(zip(prompts, shares, strict=False)), chosen)
         if preempted == self.num_preemptions:
             self._admit(dict(zip(arrivals, shares[len(prompts) :], strict=True)), chosen)
+        computed = [chosen[row.id].count if row.id in chosen else 0 for row in rows]
+        self._parts.taken(computed, [row.caller for row in rows], budget)
         return self._paid(chosen.values())
 
     def _paid(self, chunks: Collection[Chunk]) -> list[Chunk]:
@@ -208,6 +212,18 @@ class Scheduler:
                 self.running.append(sequence)
                 chosen[sequence.id] = Chunk(sequence, count)
 
+    def _prompt_shares(self, rows: list[Sequence], budget: int, chosen: Mapping[str, Chunk]) -> list[int]:
+        """Of `budget`, each prompt's tokens; what prompts that are rated may not take goes to the others."""
+        wanted = [min(row.num_pending, MAX_RATED) if row.unrated else row.num_pending for row in rows]
+        callers = [row.caller for row in rows]
+        shares = self._parts.shares(wanted, callers, budget)
+        left = MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values())
+        for place, row in enumerate(rows):
+            if row.unrated:
+                wanted[place] = min(shares[place], left)
+                left -= len(Chunk(row, wanted[place]).rates)
+        return self._parts.shares(wanted, callers, budget)
+
     def _missing(self, sequence: Sequence) -> int:
         """Pages that a row lacks until its first token is sampled."""
         return self._kv.missing(sequence.pages, len(sequence.tokens) + (sequence.max_tokens > 0))
@@ -224,19 +240,6 @@ class Scheduler:
             assert not row.pages and not row.num_computed, "a waiting row holds pages"
         for row in self.running:
             assert self._kv.missing(row.pages, row.num_computed) == 0, "a computed token has no page"
-
-
-def _shares(rows: list[Sequence], budget: int, chosen: Mapping[str, Chunk]) -> list[int]:
-    """Of `budget`, each prompt's tokens; what prompts that are rated may not take goes to the others."""
-    wanted = [min(row.num_pending, MAX_RATED) if row.unrated else row.num_pending for row in rows]
-    callers = [row.caller for row in rows]
-    shares = tenants_shares(wanted, callers, budget)
-    left = MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values())
-    for place, row in enumerate(rows):
-        if row.unrated:
-            wanted[place] = min(shares[place], left)
-            left -= len(Chunk(row, wanted[place]).rates)
-    return tenants_shares(wanted, callers, budget)
 
 
 def _count(sequence: Sequence, most: int, chosen: Mapping[str, Chunk]) -> int:
