@@ -99,7 +99,7 @@ async def _with_loads(
 
     coming = asyncio.create_task(come_and_go())
     try:
-        return await drive(engine.door, load, streaming, seed, in_turn=True)
+        return await drive(engine.door(), load, streaming, seed, in_turn=True)
     finally:
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)

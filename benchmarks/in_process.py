@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -23,10 +24,13 @@ from graftwork.engine.step_record import StepRecord
 from graftwork.models.prepare import prepare_base
 from graftwork.settings import Settings
 from graftwork.traffic.handle import handle_of
-from load import Answered, Ask, Load, Measured, drive
+from load import Answered, Ask, Door, Load, Measured, drive
 from random_adapters import ALL_SEVEN, mixed_ranks, write_adapter
 
 T = TypeVar("T")
+
+#: Where nobody set up tenants.
+LOCAL_CALLER = Caller()
 
 
 @contextmanager
@@ -89,7 +93,7 @@ class EngineInProcess(Engine):
         *, in_turn: bool = False,
     ) -> Measured:  # fmt: skip
         """One round of the closed loop, without HTTP."""
-        return self.run(drive(self.door, load, names, seed, popularity, in_turn=in_turn))
+        return self.run(drive(self.door(), load, names, seed, popularity, in_turn=in_turn))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, in the engine's event loop."""
@@ -98,7 +102,7 @@ class EngineInProcess(Engine):
     def first_token_s(self, name: str, prompt: tuple[int, ...]) -> float:
         """From a request to its first token, all of its prompt computed."""
         began = time.perf_counter()
-        return self.run(self.door(Ask(name, prompt, 1))).times_s[0] - began
+        return self.run(self._answered(Ask(name, prompt, 1), Caller(salt=secrets.token_hex(8)))).times_s[0] - began
 
     async def come_and_go(self, name: str) -> None:
         """Load an adapter and unload it again, without asking it anything."""
@@ -109,7 +113,7 @@ class EngineInProcess(Engine):
     def time_to_first(self, ask: Ask) -> float:
         """Seconds from a request to its first token, which may begin with what earlier ones of this kind computed."""
         began = time.perf_counter()
-        return self.run(self._answered(ask, Caller())).times_s[0] - began
+        return self.run(self._answered(ask, LOCAL_CALLER)).times_s[0] - began
 
     @contextmanager
     def observed(self) -> Iterator[list[StepRecord]]:
@@ -121,9 +125,13 @@ class EngineInProcess(Engine):
         finally:
             self._engine.observe(None)
 
-    async def door(self, ask: Ask) -> Answered:
-        """With a salt of its own: rounds repeat prompts, and each time they are to be computed."""
-        return await self._answered(ask, Caller(salt=secrets.token_hex(8)))
+    def door(self, caller: Caller = LOCAL_CALLER) -> Door:
+        """Where one tenant asks, each time with a salt of its own: rounds repeat prompts, which are to be computed."""
+
+        async def asked(ask: Ask) -> Answered:
+            return await self._answered(ask, replace(caller, salt=secrets.token_hex(8)))
+
+        return asked
 
     async def _answered(self, ask: Ask, caller: Caller) -> Answered:
         handle = handle_of(self._decide(None if ask.model == self.base else ask.model), LOCAL)

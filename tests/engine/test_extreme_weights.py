@@ -71,7 +71,10 @@ async def test_such_a_row_answers_or_fails_alone_and_whoever_comes_next_is_serve
                 assert got.tokens == right.tokens and got.chosen == pytest.approx(right.chosen, abs=1e-2)
         await settled(engine)
         after = await ask(engine, request(prompt, "a1"))
-        assert (after.tokens, after.chosen) == (want.tokens, want.chosen)
+        # Bits are promised in deterministic mode only: elsewhere what a library sums up first may depend on the moment.
+        assert after.tokens == want.tokens and after.chosen == pytest.approx(
+            want.chosen, abs=1e-5 if dtype == "float32" else 1e-2
+        )
         if dtype == "float32":
             assert_float32_parity(Oracle(tiny.root / "base", tiny.adapter("a1")), prompt, after, 1e-4)
 

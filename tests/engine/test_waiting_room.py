@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graftwork.engine.request import AdapterHandle
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.sequence import Sequence
-from graftwork.engine.waiting_room import BARRIER_AGE_S, WaitingRoom
+from graftwork.engine.waiting_room import BARRIER_AGE_S, WaitingRoom, longest_wait_s
+from support.scale import times
 
 
 class NotedCache:
@@ -127,6 +131,112 @@ def test_a_load_without_room_for_too_long_holds_back_later_rows_but_not_the_base
     del room.cache.short_of_room["a"]
     assert room.loaded("a") == [starved]
     assert room.room.admit() == [late] and room.room.look_again_s is None
+
+
+def test_rows_that_do_not_run_give_their_pins_back_except_the_first_of_a_load(room: Room) -> None:
+    room.cache.pins["popular"] = 0
+    queued = [room.enter("popular") for _ in range(3)]
+    starved = [room.enter("a"), room.enter("a")]
+    assert room.room.admit() == queued and not room.room.barred
+    room.cache.short_of_room["a"] = 0.0
+    room.now = BARRIER_AGE_S + 0.1
+    assert room.room.barred
+    room.room.take_back(queued[1:])
+    assert room.cache.pins["popular"] == 1 and all(row.slot is None for row in queued[1:])
+    assert room.room.admit() == []
+    del room.cache.short_of_room["a"]
+    assert room.loaded("a") == starved and [row.may_stay for row in starved] == [True, False]
+    assert room.room.admit() == queued[1:], "in the order in which they came"
+
+
+def test_who_was_short_of_room_has_a_second_before_the_next_one_and_nobody_gets_in_between(room: Room) -> None:
+    room.cache.pins["popular"] = 0
+    room.enter("a"), room.enter("b")
+    room.room.admit()
+    room.cache.short_of_room.update(a=0.0, b=0.0)
+    room.now = 5.0
+    del room.cache.short_of_room["a"]
+    room.loaded("a")
+    late, popular = room.enter("c"), room.enter("popular")
+    assert room.room.admit() == [popular] and "c" not in room.loader.started, "b is late"
+    room.now = 5.0 + BARRIER_AGE_S + 0.1
+    assert room.room.barred
+    del room.cache.short_of_room["b"]
+    room.loaded("b")
+    room.room.admit()
+    assert room.loader.started.count("c") == 1 and late.slot is None
+
+
+class Machine(Room):
+    """Memory for `room_for` adapters, `seats` rows at a time, and answers of `answer` ticks, a tenth of a second each."""
+
+    def __init__(self, room_for: int, seats: int, answer: int, luck: random.Random) -> None:
+        super().__init__()
+        self.room_for, self.seats, self.answer, self.luck = room_for, seats, answer, luck
+        self.queue: list[Sequence] = []
+        self.running: dict[str, tuple[Sequence, int]] = {}
+        self.began: dict[str, float] = {}
+
+    def tick(self) -> None:
+        """As the loop does: what has ended leaves, loads find room, pins are given, places are taken."""
+        self.now += 0.1
+        for row, left in list(self.running.values()):
+            self.running[row.id] = (row, left - 1)
+            if left == 1:
+                del self.running[row.id]
+                self.room.leave(row)
+        for digest in self.luck.sample(waiting := list(self.room._loads), len(waiting)):
+            self._find_room(digest)
+        if self.room.barred:
+            recalled = [row for row in self.queue if not row.may_stay]
+            self.queue = [row for row in self.queue if row.may_stay]
+            self.room.take_back(recalled)
+        self.queue += self.room.admit()
+        while self.queue and len(self.running) < self.seats:
+            row = self.queue.pop(0)
+            self.running[row.id] = (row, self.answer)
+            self.began[row.id] = self.now
+        self.room.check()
+
+    def _find_room(self, digest: str) -> None:
+        idle = [one for one, pins in self.cache.pins.items() if not pins]
+        if len(self.cache.pins) >= self.room_for and not idle:
+            self.cache.short_of_room.setdefault(digest, self.now)
+            return
+        if len(self.cache.pins) >= self.room_for:
+            del self.cache.pins[idle[0]]
+        self.cache.short_of_room.pop(digest, None)
+        self.cache.pins[digest] = 1
+        self.queue += self.room.arrived(digest)
+
+
+@settings(max_examples=times(40, 1000), deadline=None)
+@given(
+    room_for=st.integers(1, 3), seats=st.integers(1, 4), answer=st.integers(1, 20), others=st.integers(1, 4),
+    greed=st.integers(1, 30), seed=st.integers(0, 999),
+)  # fmt: skip
+def test_every_adapter_is_in_memory_within_the_bound_however_popular_others_are(
+    room_for: int, seats: int, answer: int, others: int, greed: int, seed: int
+) -> None:
+    machine = Machine(room_for, seats, answer, random.Random(seed))
+    popular = [f"popular-{index}" for index in range(room_for)]
+    asked: dict[str, tuple[float, str]] = {}
+    for turn in range(300):
+        for digest in popular:
+            while sum(row.adapter is not None and row.adapter.digest == digest for row in machine.queue) < greed and (
+                len(machine.room._entered) < 5 * greed
+            ):
+                machine.enter(digest)
+        if turn == 15:
+            for index in range(others):
+                row = machine.enter(f"rare-{index}")
+                asked[row.id] = (machine.now, f"rare-{index}")
+        machine.tick()
+        if turn > 15 and all(key in machine.began for key in asked):
+            break
+    loads = others + len(popular)
+    for key, (at, _) in asked.items():
+        assert machine.began[key] - at <= longest_wait_s(loads, answer / 10, 0.1) + answer / 10 + 0.5
 
 
 def test_a_load_called_off_begins_again_for_rows_that_came_since(room: Room) -> None:

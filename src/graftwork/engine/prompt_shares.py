@@ -1,4 +1,4 @@
-"""prompt_shares: how the prompts of a step share its prompt tokens."""
+"""prompt_shares, Parts: how the prompts of a step share its prompt tokens, of one tenant and of several."""
 
 from __future__ import annotations
 
@@ -34,41 +34,75 @@ def prompt_shares(wanted: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def tenants_shares(wanted: Sequence[int], callers: Sequence[Caller], budget: int) -> list[int]:
-    """`prompt_shares` inside each tenant; between them by weight, so that one's long prompts do not hold up another's.
+class Parts:
+    """Divides a step's prompt tokens between tenants; inside each, `prompt_shares` does.
 
-    What a tenant does not want goes to the others.
-
-    Example:
-        >>> tenants_shares([900, 800, 30], [Caller("long"), Caller("long"), Caller("short")], 100)
-        [70, 0, 30]
+    NOTE: Each tenant has a part of every step by its weight, and what it does not want goes to the others. One that can
+    have all its prompts done in this step may take more, of the parts of those that cannot, whom it would delay by
+    nothing if they went first; it has to do without as much before it may again. So a tenant's long prompts do not hold
+    up another's short one, and over some steps everyone gets its part. Owns what was taken beyond a part.
     """
-    places: dict[str, list[int]] = {}
-    for place, caller in enumerate(callers):
-        places.setdefault(caller.tenant, []).append(place)
-    if len(places) <= 1:
-        return prompt_shares(wanted, budget)
-    totals = [sum(wanted[place] for place in theirs) for theirs in places.values()]
-    weights = [callers[theirs[0]].weight for theirs in places.values()]
-    shares = [0] * len(wanted)
-    for theirs, most in zip(places.values(), by_weight(totals, weights, budget), strict=True):
-        for place, share in zip(theirs, prompt_shares([wanted[place] for place in theirs], most), strict=True):
-            shares[place] = share
-    return shares
+
+    def __init__(self) -> None:
+        self._owed: dict[str, tuple[float, float]] = {}  # tenant → tokens, weight
+
+    def shares(self, wanted: Sequence[int], callers: Sequence[Caller], budget: int) -> list[int]:
+        """Tokens for each prompt of those that it wants, oldest first; in all `budget`, or everything that is wanted.
+
+        Example:
+            >>> callers = [Caller("long"), Caller("long"), Caller("short")]
+            >>> Parts().shares([900, 800, 60], callers, 100)
+            [40, 0, 60]
+        """
+        places: dict[str, list[int]] = {}
+        for place, caller in enumerate(callers):
+            places.setdefault(caller.tenant, []).append(place)
+        if len(places) <= 1:
+            return prompt_shares(wanted, budget)
+        totals = [sum(wanted[place] for place in theirs) for theirs in places.values()]
+        weights = [callers[theirs[0]].weight for theirs in places.values()]
+        owed = [self._owed.get(tenant, (0.0, 0.0))[0] for tenant in places]
+        parts = by_weight(totals, weights, budget, owed)
+        shares = [0] * len(wanted)
+        for theirs, most in zip(places.values(), parts, strict=True):
+            for place, share in zip(theirs, prompt_shares([wanted[place] for place in theirs], most), strict=True):
+                shares[place] = share
+        return shares
+
+    def taken(self, tokens: Sequence[int], callers: Sequence[Caller], budget: int) -> None:
+        """A step has computed so many tokens of each prompt."""
+        if not self._owed and len({caller.tenant for caller in callers}) <= 1:
+            return
+        owed = dict(self._owed)
+        for caller, count in zip(callers, tokens, strict=True):
+            owed[caller.tenant] = (owed.get(caller.tenant, (0, 0))[0] + count, caller.weight)
+        each = budget / sum(weight for _, weight in owed.values())
+        self._owed = {
+            tenant: (left, weight) for tenant, (count, weight) in owed.items() if (left := count - each * weight) > 0
+        }
 
 
-def by_weight(wanted: Sequence[int], weights: Sequence[float], budget: int) -> list[int]:
-    """Of `budget` to each in proportion to its weight, but no more than it wants; nothing is left over.
+def by_weight(wanted: Sequence[int], weights: Sequence[float], budget: int, owed: Sequence[float]) -> list[int]:
+    """Of `budget` to each by its weight, less what it owes, but no more than it wants; nothing is left over.
+
+    Who owes nothing gets all that it wants while there is as much.
 
     Example:
-        >>> by_weight([10, 100, 100], [1.0, 1.0, 2.0], 100)
+        >>> by_weight([10, 200, 200], [1.0, 1.0, 2.0], 100, [0, 0, 0])
         [10, 30, 60]
+        >>> by_weight([60, 900], [1.0, 1.0], 100, [0, 0])
+        [60, 40]
+        >>> by_weight([60, 900], [1.0, 1.0], 100, [10, 0])
+        [40, 60]
     """
     shares, weight = [0] * len(wanted), sum(weights)
     for one in sorted(range(len(wanted)), key=lambda one: wanted[one] / weights[one]):  # those who want least first
-        shares[one] = min(wanted[one], budget, int(budget * weights[one] / weight))
+        part = int(budget * weights[one] / weight - owed[one])
+        if wanted[one] <= budget and not owed[one]:
+            part = budget
+        shares[one] = min(wanted[one], budget, max(0, part))
         budget, weight = budget - shares[one], weight - weights[one]
-    for one, most in enumerate(wanted):  # what was rounded off, and it is a few tokens
+    for one, most in enumerate(wanted):  # what was rounded off, or nobody else wants
         more = min(budget, most - shares[one])
         shares[one], budget = shares[one] + more, budget - more
     return shares

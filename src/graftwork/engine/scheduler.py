@@ -10,7 +10,7 @@ from graftwork.engine.fair_queue import FairQueue
 from graftwork.engine.fair_shares import FairShares
 from graftwork.engine.kv_cache import KvCache
 from graftwork.engine.places import Places
-from graftwork.engine.prompt_shares import tenants_shares
+from graftwork.engine.prompt_shares import Parts
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_cost import StepCost, prompt_budget
 from graftwork.kernels.attention import PAGE_TOKENS
@@ -90,6 +90,7 @@ class Scheduler:
         self._target_s = inter_token_target_s
         self._places = Places(max_num_seqs, kv.pool.num_pages)
         self._shares = FairShares()
+        self._parts = Parts()
         self.waiting = FairQueue(self._shares)
         self.running: list[Sequence] = []  # oldest first
         self.num_preemptions = 0
@@ -147,12 +148,15 @@ class Scheduler:
         if not prompts and not self.waiting:
             return self._paid(chosen.values())
         arrivals = self._admissible(prompts)
-        rows = min(len(self.running) + len(self.waiting), self._max_num_seqs)
-        budget = prompt_budget(cost, len(chosen), rows, self._budget - len(chosen), self._target_s)
-        shares = _shares([*prompts, *arrivals], budget, chosen)
+        most = min(len(self.running) + len(self.waiting), self._max_num_seqs)
+        budget = prompt_budget(cost, len(chosen), most, self._budget - len(chosen), self._target_s)
+        rows = [*prompts, *arrivals]
+        shares = self._prompt_shares(rows, budget, chosen)
         self._extend(dict(zip(prompts, shares, strict=False)), chosen)
         if preempted == self.num_preemptions:
             self._admit(dict(zip(arrivals, shares[len(prompts) :], strict=True)), chosen)
+        computed = [chosen[row.id].count if row.id in chosen else 0 for row in rows]
+        self._parts.taken(computed, [row.caller for row in rows], budget)
         for sequence in arrivals:
             if sequence.id not in chosen:
                 self._give_back(sequence)
@@ -248,6 +252,18 @@ class Scheduler:
                 self.num_queried += sequence.num_prompt - sequence.num_virtual
                 self.num_hit += sequence.cached_prompt
 
+    def _prompt_shares(self, rows: list[Sequence], budget: int, chosen: Mapping[str, Chunk]) -> list[int]:
+        """Of `budget`, each prompt's tokens; what prompts that are rated may not take goes to the others."""
+        wanted = [min(row.num_pending, MAX_RATED) if row.unrated else row.num_pending for row in rows]
+        callers = [row.caller for row in rows]
+        shares = self._parts.shares(wanted, callers, budget)
+        left = MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values())
+        for place, row in enumerate(rows):
+            if row.unrated:
+                wanted[place] = min(shares[place], left)
+                left -= len(Chunk(row, wanted[place]).rates)
+        return self._parts.shares(wanted, callers, budget)
+
     def _missing(self, sequence: Sequence) -> int:
         """Pages that a row lacks until its first token is sampled."""
         return self._kv.missing(sequence.pages, len(sequence.tokens) + (sequence.max_tokens > 0))
@@ -268,19 +284,6 @@ class Scheduler:
             assert row.num_shared <= row.num_computed // PAGE_TOKENS, "a block is shared that is not full"
             own = row.pages[row.num_computed // PAGE_TOKENS :]
             assert all(self._kv.pool.holders(page) == 1 for page in own), "a page is shared that is written"
-
-
-def _shares(rows: list[Sequence], budget: int, chosen: Mapping[str, Chunk]) -> list[int]:
-    """Of `budget`, each prompt's tokens; what prompts that are rated may not take goes to the others."""
-    wanted = [min(row.num_pending, MAX_RATED) if row.unrated else row.num_pending for row in rows]
-    callers = [row.caller for row in rows]
-    shares = tenants_shares(wanted, callers, budget)
-    left = MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values())
-    for place, row in enumerate(rows):
-        if row.unrated:
-            wanted[place] = min(shares[place], left)
-            left -= len(Chunk(row, wanted[place]).rates)
-    return tenants_shares(wanted, callers, budget)
 
 
 def _count(sequence: Sequence, most: int, chosen: Mapping[str, Chunk]) -> int:

@@ -4,8 +4,9 @@ A row enters, its adapter is pinned at once when resident or else its load is st
 when it holds its pin, or with an error when the load failed or took too long. So that a popular set cannot starve
 another adapter, a load that has waited *for room* too long raises a barrier: until it is in, no other adapter row gets
 a pin, and rows that have one and do not run yet are taken back, except the first of each load. So it waits for answers
-that are under way, and never for a queue; then its own rows have as long to get into the batch. A load that is merely
-slow holds nobody back. Base rows never wait here.
+that are under way, and never for a queue; then its own rows have as long to get into the batch. No load begins while
+another is late, so those that wait are in one after the other: of `n` of them the last at `longest_wait_s`. A load that
+is merely slow holds nobody back. Base rows never wait here.
 """
 
 from __future__ import annotations
@@ -20,6 +21,15 @@ from graftwork.engine.sequence import Sequence
 
 #: Time without room after which a load holds back other rows, and least time between two such loads, in seconds.
 BARRIER_AGE_S = 1.0
+
+
+def longest_wait_s(loads: int, answer_s: float, load_s: float) -> float:
+    """Longest time until a version is in memory, when so many wait for room that others' answers take.
+
+    Each may have to wait for a second, for the longest answer that is under way, and for one that had a pin before it
+    and was still to begin; then it is loaded.
+    """
+    return loads * (BARRIER_AGE_S + 2 * answer_s + load_s)
 
 
 @dataclass
@@ -51,7 +61,7 @@ class WaitingRoom:
     @property
     def barred(self) -> bool:
         """Whether a load has been short of room for so long that pins are for it alone."""
-        return any((load := self._loads.get(digest)) is not None and load.rows for digest in self._late())
+        return self._clock() - self._lifted > BARRIER_AGE_S and self._late()
 
     def take_back(self, sequences: list[Sequence]) -> None:
         """Rows that went on and do not run: they give their pins back and wait here again."""
@@ -62,7 +72,7 @@ class WaitingRoom:
     def admit(self) -> list[Sequence]:
         """Rows that may go to the scheduler now, by arrival; loads are started for rows that need one."""
         ready, held = [], []
-        barred = self.barred
+        barred, late = self.barred, self._late()
         for sequence in self._entered:
             if sequence.adapter is None:
                 ready.append(sequence)
@@ -70,6 +80,8 @@ class WaitingRoom:
                 held.append(sequence)
             elif self._pin(sequence):
                 ready.append(sequence)
+            elif late and sequence.adapter.digest not in self._loads:  # its load might be in before those that wait
+                held.append(sequence)
             else:
                 self._wait_for_load(sequence)
         self._entered = held
@@ -138,11 +150,8 @@ class WaitingRoom:
         load.rows.append(sequence)
         self._loader.start(sequence.adapter)
 
-    def _late(self) -> list[str]:
-        """Versions that have been short of room for too long."""
+    def _late(self) -> bool:
+        """Whether a version that rows wait for has been short of room for too long."""
         now = self._clock()
-        return [
-            digest
-            for digest, since in self._cache.short_of_room.items()
-            if now - max(since, self._lifted) > BARRIER_AGE_S
-        ]
+        late = [digest for digest, since in self._cache.short_of_room.items() if now - since > BARRIER_AGE_S]
+        return any((load := self._loads.get(digest)) is not None and load.rows for digest in late)
