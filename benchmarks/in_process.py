@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.engine.async_engine import EngineStats
 from graftwork.engine.create import serving_dtype
-from graftwork.engine.request import GenerationRequest
+from graftwork.engine.request import GenerationRequest, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.step_record import StepRecord
 from graftwork.models.prepare import prepare_base
@@ -99,11 +100,25 @@ class EngineInProcess(Engine):
         finally:
             self._engine.observe(None)
 
-    async def _door(self, ask: Ask) -> Answered:
+    def answers(self, asked: Sequence[Ask]) -> list[list[TokenLogprob]]:
+        """Each one's tokens with their log-probabilities, all asked at the same time."""
+
+        async def together() -> list[list[TokenLogprob]]:
+            return list(await asyncio.gather(*(self._tokens(ask) for ask in asked)))
+
+        return self._runner.run(together())
+
+    async def _tokens(self, ask: Ask) -> list[TokenLogprob]:
+        return [one async for delta in self._engine.generate(self._asked(ask, logprobs=0)) for one in delta.logprobs]
+
+    def _asked(self, ask: Ask, **params: Any) -> GenerationRequest:
         handle = handle_of(self._decide(None if ask.model == self.base else ask.model), LOCAL)
-        params = SamplingParams(temperature=0, max_tokens=ask.output_tokens, ignore_eos=True)
+        params = {"temperature": 0, "max_tokens": ask.output_tokens, "ignore_eos": True} | params
+        return GenerationRequest(secrets.token_hex(8), ask.prompt, SamplingParams(**params), handle)
+
+    async def _door(self, ask: Ask) -> Answered:
         times, tokens = [], 0
-        async for delta in self._engine.generate(GenerationRequest(secrets.token_hex(8), ask.prompt, params, handle)):
+        async for delta in self._engine.generate(self._asked(ask)):
             times.append(time.perf_counter())
             tokens += len(delta.token_ids)
         return Answered(times, tokens)
