@@ -20,7 +20,7 @@ from graftwork.kernels.linear import PackedLinear
 #: Rows of the tile that all others are compared with.
 TILE = 16
 _FEW = (2, 4, 8)  # what fewer rows than a tile are filled up to
-_FINE, _FINE_UP_TO = 8, 64  # more are filled up to a multiple of 8, and above 64 to one of TILE
+_FINE, _FINE_UP_TO = 4, 64  # more are filled up to a multiple of 4, and above 64 to one of TILE
 _COMPARED = 1 << 16  # least elements of the outputs that are compared: few of them show another order in bfloat16
 
 Product = Callable[[Tensor], Tensor]
