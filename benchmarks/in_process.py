@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -18,7 +19,7 @@ from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.engine.async_engine import EngineStats
 from graftwork.engine.create import serving_dtype
-from graftwork.engine.request import Caller, GenerationRequest
+from graftwork.engine.request import Caller, GenerationRequest, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.step_record import StepRecord
 from graftwork.models.prepare import prepare_base
@@ -133,12 +134,26 @@ class EngineInProcess(Engine):
 
         return asked
 
-    async def _answered(self, ask: Ask, caller: Caller) -> Answered:
+    def answers(self, asked: Sequence[Ask]) -> list[list[TokenLogprob]]:
+        """Each one's tokens with their log-probabilities, all asked at the same time."""
+
+        async def together() -> list[list[TokenLogprob]]:
+            return list(await asyncio.gather(*(self._tokens(ask) for ask in asked)))
+
+        return self.run(together())
+
+    async def _tokens(self, ask: Ask) -> list[TokenLogprob]:
+        request = self._asked(ask, LOCAL_CALLER, logprobs=0)
+        return [one async for delta in self._engine.generate(request) for one in delta.logprobs]
+
+    def _asked(self, ask: Ask, caller: Caller, **params: Any) -> GenerationRequest:
         handle = handle_of(self._decide(None if ask.model == self.base else ask.model), LOCAL)
-        params = SamplingParams(temperature=0, max_tokens=ask.output_tokens, ignore_eos=True)
+        params = {"temperature": 0, "max_tokens": ask.output_tokens, "ignore_eos": True} | params
+        return GenerationRequest(secrets.token_hex(8), ask.prompt, SamplingParams(**params), handle, caller=caller)
+
+    async def _answered(self, ask: Ask, caller: Caller) -> Answered:
         times, tokens = [], 0
-        request = GenerationRequest(secrets.token_hex(8), ask.prompt, params, handle, caller=caller)
-        async for delta in self._engine.generate(request):
+        async for delta in self._engine.generate(self._asked(ask, caller)):
             times.append(time.perf_counter())
             tokens += len(delta.token_ids)
         return Answered(times, tokens)

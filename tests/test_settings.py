@@ -24,3 +24,8 @@ def test_an_option_that_is_not_there_is_refused(name: str, tmp_path: Path, monke
     (tmp_path / "graftwork.yaml").write_text(f"{name}: 1\n")
     with pytest.raises(ValidationError, match=name):
         Settings()
+
+
+def test_the_deterministic_mode_and_transformers_own_code_exclude_each_other() -> None:
+    with pytest.raises(ValidationError, match="own decoder"):
+        Settings(deterministic=True, model_impl="transformers")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import platformdirs
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -52,6 +52,11 @@ class Settings(BaseSettings):
     model_impl: Literal["auto", "transformers"] = Field(
         default="auto",
         description="Code that runs the base: our own decoder where it fits (Llama family), or always transformers'.",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="Whether an answer's tokens and log-probabilities are the same bits whatever else is computed "
+        "beside it; a little slower, and only where our own decoder fits the base.",
     )
     threads: int = Field(
         default=0,
@@ -146,6 +151,13 @@ class Settings(BaseSettings):
     def _named(cls, value: object) -> object:
         if value == "":
             raise ValueError("it is empty; give a folder, or unset it for the default")
+        return value
+
+    @field_validator("deterministic")
+    @classmethod
+    def _by_our_own_decoder(cls, value: bool, info: ValidationInfo) -> bool:
+        if value and info.data.get("model_impl") == "transformers":
+            raise ValueError("it needs our own decoder; leave model_impl at auto")
         return value
 
     @field_validator("home", "cache_dir")

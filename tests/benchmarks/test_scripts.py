@@ -14,6 +14,7 @@ import pytest
 import adapter_tax
 import batching
 import cold_start
+import deterministic
 import floor
 import footprint
 import kinds
@@ -102,6 +103,13 @@ def test_batching_shows_a_curve(run: Run) -> None:
     assert list(figures["curve"]) == ["1", "4"]
     assert figures["ratio"] > 0
     assert all(point["errors"] == 0 and point["inter_token_ms"]["p99"] > 0 for point in figures["curve"].values())
+
+
+def test_deterministic_sets_the_mode_beside_none(run: Run) -> None:
+    figures = run(deterministic, *SHORT, "--concurrency", "4", "--adapters", "2")
+    assert figures["bit_equal"] is True
+    assert figures["ratio"] > 0
+    assert figures["deterministic"]["errors"] == figures["normal"]["errors"] == 0
 
 
 @pytest.mark.e2e

@@ -73,7 +73,7 @@ class Bench:
             form_cache_bytes=0,  # here a digest is a folder's name, and some change what is in it
         )
         self.tiny = Tiny(root, settings, prepare_base(settings))
-        self._engines: dict[str, AsyncEngine] = {}
+        self._engines: dict[tuple[str, bool], AsyncEngine] = {}
         self._oracles: dict[tuple[str | None, torch.dtype], Remembered] = {}
         self._a1: Remembered | None = None
 
@@ -94,14 +94,16 @@ class Bench:
             self._oracles[key] = Remembered(made)
         return self._oracles[key]
 
-    async def engine(self, dtype: str = "float32") -> AsyncEngine:
+    async def engine(self, dtype: str = "float32", *, deterministic: bool = False) -> AsyncEngine:
         """One engine for all tests of this base; any event loop may call it."""
-        if dtype not in self._engines:
-            settings = Settings(**(self.tiny.settings.model_dump() | {"dtype": dtype, "max_num_batched_tokens": 64}))
+        key = dtype, deterministic
+        if key not in self._engines:
+            changes = {"dtype": dtype, "max_num_batched_tokens": 64, "deterministic": deterministic}
+            settings = Settings(**(self.tiny.settings.model_dump() | changes))
             engine = create_engine(settings, self.tiny.base, FolderSource(self.root))
             await engine.start()
-            self._engines[dtype] = engine
-        return self._engines[dtype]
+            self._engines[key] = engine
+        return self._engines[key]
 
     async def close(self) -> None:
         for engine in self._engines.values():

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from contracts.bench import PROMPTS, Bench, prompt_for
 from contracts.kinds import KindCase, all_cases
 from graftwork.adapters.kinds import all_kinds
 from graftwork.errors import Refused
-from support.engines import Answer, ask, ask_all, request, settled
+from support.engines import Answer, ask, ask_all, prompt_of, request, settled
 from support.parity import assert_bfloat16_parity, assert_float32_parity
 from support.tiny import ALL_LINEARS
 
@@ -106,6 +107,24 @@ async def test_bfloat16_is_as_close_to_the_truth_as_the_library_itself(case: Kin
         name: (bench.oracle(one), bench.oracle(one, torch.bfloat16)) for name, one in ((case.name, case), (None, None))
     }
     await assert_bfloat16_parity(await bench.engine("bfloat16"), rows, oracles, count=6)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "architecture" not in case.base], ids=str)
+async def test_in_deterministic_mode_the_bits_are_those_of_the_row_alone(case: KindCase, bench: Bench) -> None:
+    others = [other for other in CASES if other.base == case.base and other.name != case.name]
+    mates = others[CASES.index(case) % max(1, len(others)) :][:3]
+    for one in (case, *mates):
+        bench.adapter(one)
+    company = [(prompt_for(mate, *PROMPTS[1]), mate.name) for mate in mates] + [(prompt_of(1, 70), "a1")]
+    # An engine's step has 64 tokens, so that company cuts the longer prompt elsewhere.
+    rows = [
+        partial(request, prompt_for(case, *PROMPTS[2]), case.name, temperature=0.8, seed=5, max_tokens=6),
+        partial(request, prompt_for(case, *PROMPTS[4]), case.name, logprobs=3, prompt_logprobs=1, max_tokens=4),
+    ]
+    engine = await bench.engine(deterministic=True)
+    alone = [await ask(engine, row()) for row in rows]
+    together = await ask_all(engine, [*(request(*one, max_tokens=5) for one in company), *(row() for row in rows)])
+    assert together[len(company) :] == alone
 
 
 Tensors = dict[str, Any]

@@ -97,6 +97,13 @@ async def test_bfloat16_together(smollm2: Tiny) -> None:
         assert await engine.weights_digest() == engine.loaded_digest == smollm2.outline.weights_digest
 
 
+async def test_in_deterministic_mode_bits_are_those_of_the_row_alone(smollm2: Tiny) -> None:
+    rows = prompts(smollm2)
+    async with running(smollm2, dtype="bfloat16", deterministic=True) as engine:
+        together = await ask_all(engine, [request(*row, max_tokens=8) for row in rows])
+        assert together[::3] == [await ask(engine, request(*row, max_tokens=8)) for row in rows[::3]]
+
+
 async def test_the_base_says_what_it_should(smollm2: Tiny) -> None:
     async with running(smollm2) as engine:
         said = ChatPrompt(({"role": "user", "content": "What is the capital of France?"},))

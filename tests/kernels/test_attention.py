@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -150,6 +151,18 @@ def test_a_row_has_the_same_bits_alone_and_in_a_batch(kernels: Kernels, dtype: t
     together = talk.step(kernels, past, lengths, range(4))
     for row in range(4):
         assert torch.equal(talk.step(kernels, past, lengths, [row])[0], together[row])
+
+
+@DTYPES
+@given(shape=st.sampled_from(HEADS), cuts=st.sets(st.integers(1, 149), max_size=6), seed=st.integers(0, 99))
+@settings(max_examples=times(20, 300), deadline=None)
+def test_a_token_has_the_same_bits_however_its_row_is_cut(
+    dtype: torch.dtype, shape: tuple[int, int, int], cuts: set[int], seed: int
+) -> None:
+    talk = Conversation(*shape, [150], dtype, seed=seed)
+    whole = talk.step(kernels_for("cpu"), [0], [150], [0])[0]
+    pieces = [talk.step(kernels_for("cpu"), [a], [b], [0])[0] for a, b in pairwise([0, *sorted(cuts), 150])]
+    assert torch.equal(torch.cat(pieces), whole)
 
 
 @DTYPES

@@ -44,6 +44,19 @@ def test_a_sum_and_its_norm(dtype: torch.dtype, tokens: int, hidden: int, first:
 
 
 @DTYPES
+@pytest.mark.parametrize("hidden", [30, 576])
+def test_a_token_has_the_same_bits_alone(dtype: torch.dtype, hidden: int) -> None:
+    residual, delta = (random(40, hidden, seed=seed, dtype=dtype) for seed in (1, 2))
+    weight = random(hidden, seed=3, dtype=torch.float32)
+    norms = CPU.add_norm(residual.clone(), delta, weight, 1e-5)
+    gated = CPU.gated(residual)
+    for token in range(40):
+        one = slice(token, token + 1)
+        assert torch.equal(CPU.add_norm(residual[one].clone(), delta[one], weight, 1e-5), norms[one])
+        assert torch.equal(CPU.gated(residual[one].clone()), gated[one])
+
+
+@DTYPES
 def test_the_norm_is_transformers(dtype: torch.dtype) -> None:
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 

@@ -174,6 +174,21 @@ def test_a_row_has_the_same_bits_alone_and_in_a_batch(kernels: Kernels, dtype: t
 
 
 @DTYPES
+@pytest.mark.parametrize("site", range(len(SHAPES)))
+def test_a_token_has_the_same_bits_however_many_use_its_adapter(dtype: torch.dtype, site: int) -> None:
+    kernels, slots = kernels_for("cpu"), make_slots([[rank] * 4 for rank in RANKS], dtype)
+    x, y = batch(19, site, dtype)
+    for slot in range(len(RANKS)):
+        alone_, together = y.clone(), {count: y.clone() for count in (2, 3, 5, 8, 19)}
+        for token in range(19):
+            one = kernels.prepare([Segment(token, token + 1, slot)], slots)
+            kernels.lowrank_add(x, alone_, alone(site), one)
+        for count, got in together.items():
+            kernels.lowrank_add(x, got, alone(site), kernels.prepare([Segment(0, count, slot)], slots))
+            assert torch.equal(got[:count], alone_[:count])
+
+
+@DTYPES
 def test_threads_change_no_bit(dtype: torch.dtype, request: pytest.FixtureRequest) -> None:
     kernels = kernels_for("cpu")
     segments = [*(Segment(i, i + 1, i % 3) for i in range(20)), Segment(20, 83, 1), Segment(85, 87, 0)]

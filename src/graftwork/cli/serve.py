@@ -40,6 +40,12 @@ def serve(
     dtype: Annotated[
         str | None, typer.Option(help="auto, float32 or bfloat16; default auto, or GRAFTWORK_DTYPE.")
     ] = None,
+    deterministic: Annotated[
+        bool | None,
+        typer.Option(
+            help="Same bits in an answer whatever is computed beside it; default no, or GRAFTWORK_DETERMINISTIC."
+        ),
+    ] = None,
     threads: Annotated[
         int | None,
         typer.Option(help="Compute threads; default 0, one per physical core, or GRAFTWORK_THREADS."),
@@ -64,6 +70,7 @@ def serve(
         home=home,
         base_name=base_name,
         dtype=dtype,
+        deterministic=deterministic,
         threads=threads,
         pin=tuple(pin) if pin else None,
         log_level=log_level,

@@ -14,6 +14,8 @@ _MUST_BE = {
     "int_type": "a whole number",
     "float_parsing": "a number",
     "float_type": "a number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
     "string_type": "text",
     "tuple_type": "a list",
     "path_type": "a path",

@@ -27,7 +27,7 @@ def create_engine(settings: Settings, base: PreparedBase, source: AdapterSource)
     """
     dtype = serving_dtype(settings, base)
     memory_need(settings, base, dtype).check(memory_of_this_machine())
-    kernels = kernels_for("cpu")
+    kernels = kernels_for("cpu-deterministic" if settings.deterministic else "cpu")
     kernels.set_threads(settings.threads or compute_threads())
     context = min(settings.max_model_len or base.outline.max_context, base.outline.max_context)
     model = load_model(base, kernels, dtype, context, settings.model_impl)

@@ -13,7 +13,7 @@ class Pooler:
 
     def __init__(self, pooling: Pooling) -> None:
         self.pooling = pooling
-        self._sum: Tensor | None = None  # [width] float32
+        self._sum: Tensor | None = None  # [width] float64
         self._count = 0
 
     def wanted(self, start: int, stop: int, *, first: int, end: int) -> range:
@@ -26,11 +26,13 @@ class Pooler:
         if start == 0:  # the row begins, perhaps again: what an earlier attempt added would count twice
             self._sum, self._count = None, 0
         if states.shape[0]:
-            more = states.sum(0, dtype=torch.float32)
-            self._sum = more if self._sum is None else self._sum + more
+            wide = states.double()
+            if self._sum is not None:
+                wide = torch.cat([self._sum[None], wide])
+            self._sum = wide.cumsum(0)[-1]  # one state after another, wherever the prompt was cut
             self._count += states.shape[0]
 
     def result(self) -> Tensor:
         """The mean of what was taken [width], float32: of a single state that state itself."""
         assert self._sum is not None, "the prompt is computed"
-        return self._sum / self._count
+        return (self._sum / self._count).float()

@@ -66,8 +66,7 @@ class Runner:
         assert parts, "a row for classes has an adapter with labels, and these come with a head"
         logits = hidden.new_zeros((hidden.shape[0], max(part.width for part in parts)))
         for part in parts:
-            self._kernels.launches += 1
-            run_part(part, hidden, logits, first)
+            run_part(part, hidden, logits, first, self._kernels)
         return logits
 
     def _plan(self, chunks: Rows[Chunk], starts: npt.NDArray[np.int32], wanted: Rows[range]) -> AdapterPlan | None:

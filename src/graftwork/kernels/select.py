@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.decoder import Heads, Rotary
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.lowrank import Group, LowRankPlan, LowRankSlots, Segment
+from graftwork.kernels.steady_linear import SteadyProducts
 
 WriteKV = Callable[[Tensor, Tensor, Tensor, Tensor, int, AttentionRows], None]
 AddNorm = Callable[[Tensor, Tensor | None, Tensor, float], Tensor]
@@ -37,6 +38,8 @@ class Kernels:
     gated: Callable[[Tensor], Tensor]
     pack_linear: Callable[[Tensor, Tensor | None], PackedLinear]
     warm: Callable[[torch.dtype], None]  # compiles every kernel for a dtype, or reads it from the disk cache
+    #: Whether a row's bits are the same whatever rows are beside it; then parts run in tiles as well.
+    deterministic: bool = False
     launches: int = 0  # of adapter kernels, ever: base-only steps leave it alone
 
     def lowrank_add(self, x: Tensor, y: Tensor, group: Group, plan: LowRankPlan) -> None:
@@ -112,4 +115,12 @@ def _cpu() -> Kernels:
     )
 
 
-KERNELS: dict[str, Callable[[], Kernels]] = {"cpu": _cpu, "reference": _reference}
+def _deterministic() -> Kernels:
+    return replace(_cpu(), name="cpu-deterministic", pack_linear=SteadyProducts(), deterministic=True)
+
+
+KERNELS: dict[str, Callable[[], Kernels]] = {
+    "cpu": _cpu,
+    "cpu-deterministic": _deterministic,
+    "reference": _reference,
+}

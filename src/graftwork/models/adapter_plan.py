@@ -13,6 +13,7 @@ from graftwork.adapters.serving_form import Part, Place, Site
 from graftwork.kernels.lowrank import Group, Segment
 from graftwork.kernels.select import Kernels
 from graftwork.models.adapter_slots import AdapterSlots
+from graftwork.models.part_tiles import act_in_tiles
 
 HEAD, EMBED = Site("head"), Site("embed")
 
@@ -117,14 +118,17 @@ class AdapterPlan:
         if site.place not in self._places:
             return
         for one in self._acting.get(site, ()):
-            self._kernels.launches += 1
-            run_part(one.part, x[one.rows], y[one.rows], one.first)
+            run_part(one.part, x[one.rows], y[one.rows], one.first, self._kernels)
 
 
-def run_part(part: Part, x: Tensor, y: Tensor, first: int) -> None:
+def run_part(part: Part, x: Tensor, y: Tensor, first: int, kernels: Kernels) -> None:
     """Let a part act on its own rows, as `Part.act`; where it fails they become NaN, which ends them and no others."""
+    kernels.launches += 1
     try:
-        part.act(x, y, first)
+        if kernels.deterministic:
+            act_in_tiles(part, x, y, first)
+        else:
+            part.act(x, y, first)
     except Exception:
         log.exception("%s failed at %s; its rows end with an error.", type(part).__name__, part.site)
         y.fill_(float("nan"))

@@ -40,13 +40,19 @@ def load_model(
     `implementation` is "transformers", or "auto": our own decoder where it fits, else transformers' classes.
 
     Raises:
-        Refused: when weights are missing, or when our run does not agree with transformers' own.
+        Refused: when weights are missing, when our run does not agree with transformers' own, or when the kernels are
+            deterministic and our own decoder does not fit.
         Damaged: when the weights are no longer those the outline was made of.
     """
     module = _read(base, dtype)
+    own = implementation == "auto" and fits(module, max_context)
+    if kernels.deterministic and not own:
+        raise Refused(
+            f"The deterministic mode needs our own decoder, which does not run {base.outline.architecture} as this "
+            "base is configured. Serve it without `deterministic`."
+        )
     probe = [[i % base.outline.vocab_size for i in ids] for ids in ((11, 7, 23, 5, 3, 19), (2, 31, 17, 13))]
     want = _plain_logits(module, probe)
-    own = implementation == "auto" and fits(module, max_context)
     model: Model = (Decoder if own else TransformersModel)(module, base.outline, kernels, max_context)
     if model.loaded_digest != base.outline.weights_digest and _is_same_set(model, base, dtype):
         raise Damaged(f"The weights in {base.folder} changed since its outline was made. Prepare the base again.")
