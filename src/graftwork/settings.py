@@ -102,6 +102,12 @@ class Settings(BaseSettings):
     template_memory_bytes: int = Field(
         default=256 << 20, ge=64 << 20, description="Most memory an adapter's chat template may take, in bytes."
     )
+    grammar_timeout_s: float = Field(
+        default=2.0, gt=0, le=60, description="Longest the grammar of a request may take to be tried, in seconds."
+    )
+    grammar_memory_bytes: int = Field(
+        default=256 << 20, ge=128 << 20, description="Most memory it may take for that, in bytes."
+    )
     pin: tuple[str, ...] = Field(default=(), description="References loaded before the server is ready.")
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")

@@ -18,9 +18,11 @@ from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader, AdapterSource
 from graftwork.engine.adapter_texts import AdapterTexts
 from graftwork.engine.form_store import FormStore
+from graftwork.engine.grammars import Grammars
 from graftwork.engine.inbox import Inbox
 from graftwork.engine.intake import Intake
 from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.loop import EngineLoop, Output
 from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.engine.runner import Runner
@@ -28,7 +30,6 @@ from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_record import Observer
 from graftwork.engine.stream import Item, Stream
-from graftwork.engine.template_process import TemplateLimits
 from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
 from graftwork.engine.waiting_room import WaitingRoom
@@ -54,7 +55,8 @@ class EngineConfig:
     max_waiting: int
     load_timeout_s: float
     use_companions: bool
-    template_limits: TemplateLimits
+    template_limits: ProcessLimits
+    grammar_limits: ProcessLimits
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class AsyncEngine:
             text,
             AdapterTexts(source, outline, text, config.load_timeout_s) if config.use_companions else None,
             Templates(config.template_limits),
+            Grammars(config.grammar_limits),
             self.max_context,
         )
         inbox = Inbox(config.batch_wait_s, config.max_num_seqs, time.monotonic)

@@ -7,8 +7,10 @@ import secrets
 
 from graftwork.adapters.companions.companions import NO_COMPANIONS, Companions
 from graftwork.engine.adapter_texts import AdapterTexts
+from graftwork.engine.grammars import Grammars
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, PoolingRequest
+from graftwork.engine.row_grammar import RowGrammar
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.stop import StopMatcher
@@ -19,16 +21,20 @@ from graftwork.errors import InvalidRequest
 
 
 class Intake:
-    """Owns the words of adapters and the processes of their templates; `texts` None leaves all companions aside."""
+    """Owns the words of adapters, their templates' processes and the grammars; `texts` None leaves companions aside."""
 
-    def __init__(self, text: Text, texts: AdapterTexts | None, templates: Templates, max_context: int) -> None:
+    def __init__(
+        self, text: Text, texts: AdapterTexts | None, templates: Templates, grammars: Grammars, max_context: int
+    ) -> None:
         self._text, self._texts, self._templates, self._max_context = text, texts, templates, max_context
+        self._grammars = grammars
 
     def close(self) -> None:
         """End what encodes and renders; whoever waits is told."""
         if self._texts is not None:
             self._texts.close()
         self._templates.close()
+        self._grammars.close()
 
     async def companions(self, handle: AdapterHandle) -> Companions:
         """What a version carries beside its weights, if that is used at all; nothing for several together.
@@ -43,13 +49,23 @@ class Intake:
     async def generating(self, request: GenerationRequest) -> Sequence:
         """The row of a request, encoded in a worker thread, or in that of its adapter's own chat template."""
         text = await self._text_of(request)
+        grammar = await self._grammars.row(request.grammar, text) if request.grammar is not None else None
         if text.template is None or not isinstance(request.prompt, ChatPrompt):
-            return await asyncio.to_thread(self._answering, request, text)
-        rendered = self._templates.submit(text.template, lambda process: self._answering(request, text, process))
+            return await asyncio.to_thread(self._answering, request, text, grammar)
+        rendered = self._templates.submit(
+            text.template, lambda process: self._answering(request, text, grammar, process)
+        )
         return await asyncio.wrap_future(rendered)
 
-    def _answering(self, request: GenerationRequest, text: Text, process: TemplateProcess | None = None) -> Sequence:
+    def _answering(
+        self,
+        request: GenerationRequest,
+        text: Text,
+        grammar: RowGrammar | None,
+        process: TemplateProcess | None = None,
+    ) -> Sequence:
         params = request.params
+        endless = params.ignore_eos and grammar is None  # one with a grammar ends only where that is complete
         tokens = list(text.encode(request.prompt, max_tokens=self._max_context, process=process))
         _check_bias(params, text.vocab_size)
         return Sequence(
@@ -59,13 +75,15 @@ class Intake:
             params=params,
             seed=params.seed if params.seed is not None else secrets.randbits(63),
             max_tokens=self._room_for(len(tokens), request, text),
-            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else text.stop_ids),
+            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if endless else text.stop_ids),
             adapter=request.adapter,
-            detokenizer=text.detokenizer(after=tokens if params.echo else ()),
+            # What comes after other text keeps the space it may begin with: it is part of what the grammar asked for.
+            detokenizer=text.detokenizer(after=tokens if params.echo or grammar else ()),
             stop=StopMatcher(params.stop),
             text=text,
             caller=request.caller,
             echo=text.echo(request.prompt, tokens) if params.echo else "",
+            grammar=grammar,
         )
 
     async def pooling(self, request: PoolingRequest) -> Sequence:

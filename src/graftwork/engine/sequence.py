@@ -8,6 +8,7 @@ from graftwork.adapters.serving_form import Traits
 from graftwork.engine.detokenizer import Detokenizer
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.request import AdapterHandle, Caller, TokenLogprob
+from graftwork.engine.row_grammar import RowGrammar
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.stop import StopMatcher
 from graftwork.engine.text import Text
@@ -37,6 +38,7 @@ class Sequence:
     text: Text  # the base's, or that of an adapter which brings its own words
     caller: Caller = field(default_factory=Caller)
     echo: str = ""  # what the answer's text begins with
+    grammar: RowGrammar | None = None  # what the answer may be; None: anything
     pooler: Pooler | None = None  # of a row that generates nothing and ends with its prompt
     arrival: int = 0
     slot: int | None = None  # of the pinned adapter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,15 @@ from graftwork.errors import InvalidRequest, Refused
 from graftwork.models.tokenizer import load_tokenizer
 
 _MAX_TEMPLATE_TOKENS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a grammar is prepared for: a tokenizer by its content, the token ids, and those that end an answer."""
+
+    digest: str
+    size: int
+    stop_ids: frozenset[int]
 
 
 class Text:
@@ -104,6 +114,24 @@ class Text:
                 raise InvalidRequest("The prompt is empty; give at least one character.", field="prompt")
             return self._start + self._encode(prompt, max_tokens, field="prompt")
         return self._checked(prompt)
+
+    def vocabulary(self) -> Vocabulary:
+        """Equal where the same tokens mean the same; the first call takes a while for large tokenizers."""
+        return Vocabulary(self._table.digest, self.vocab_size, self.stop_ids)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bytes of an answer's tokens, one after another, are its text."""
+        return self._table.exact
+
+    def skips(self, token_id: int) -> bool:
+        """Whether the token is no part of a text: special or unknown."""
+        return self._table.skips(token_id)
+
+    def plain_ids(self, text: str) -> list[int]:
+        """The token ids of a text as it stands, without anything before or after it."""
+        ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+        return ids
 
     def detokenizer(self, after: Sequence[int] = ()) -> Detokenizer:
         """A fresh one for one answer, which is shown after the text of the tokens `after`."""
