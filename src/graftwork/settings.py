@@ -108,6 +108,9 @@ class Settings(BaseSettings):
     grammar_memory_bytes: int = Field(
         default=256 << 20, ge=128 << 20, description="Most memory it may take for that, in bytes."
     )
+    tool_format: Literal["auto", "hermes", "llama3", "mistral"] = Field(
+        default="auto", description="How models write calls of tools; `auto` looks for a sign in their chat template."
+    )
     pin: tuple[str, ...] = Field(default=(), description="References loaded before the server is ready.")
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")

@@ -32,6 +32,7 @@ from graftwork.engine.step_record import Observer
 from graftwork.engine.stream import Item, Stream
 from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
+from graftwork.engine.tool_formats import ToolFormat
 from graftwork.engine.waiting_room import WaitingRoom
 from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
 from graftwork.kernels.select import Kernels
@@ -57,6 +58,7 @@ class EngineConfig:
     use_companions: bool
     template_limits: ProcessLimits
     grammar_limits: ProcessLimits
+    tool_format: str
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ class AsyncEngine:
             Templates(config.template_limits),
             Grammars(config.grammar_limits),
             self.max_context,
+            config.tool_format,
         )
         inbox = Inbox(config.batch_wait_s, config.max_num_seqs, time.monotonic)
         self._loop = EngineLoop(
@@ -217,6 +220,14 @@ class AsyncEngine:
             Refused, NotFound, Damaged, Unavailable: as `generate`.
         """
         return await self._intake.companions(handle)
+
+    async def tool_format(self, adapter: AdapterHandle | None, *, own: bool) -> ToolFormat:
+        """How an adapter (`own`: by its own chat template) or the base writes calls of tools.
+
+        Raises:
+            InvalidRequest: its chat template has no place for tools, or does not say. Else as `companions`.
+        """
+        return await self._intake.tool_format(adapter, own=own)
 
     @property
     def loaded_digest(self) -> str:

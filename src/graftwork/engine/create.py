@@ -71,4 +71,5 @@ def _config(settings: Settings, context: int) -> EngineConfig:
         use_companions=settings.adapter_companions,
         template_limits=ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes),
         grammar_limits=ProcessLimits(settings.grammar_timeout_s, settings.grammar_memory_bytes),
+        tool_format=settings.tool_format,
     )

@@ -15,7 +15,8 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from graftwork.engine.grammar import GrammarKind
-from graftwork.engine.grammar_limits import PARSER_LIMITS, WHITESPACE
+from graftwork.engine.grammar_limits import PARSER_LIMITS
+from graftwork.engine.grammar_options import WHITESPACE
 from graftwork.engine.limited_worker import serve
 from graftwork.engine.row_grammar import reason_of
 

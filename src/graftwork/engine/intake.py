@@ -17,6 +17,7 @@ from graftwork.engine.stop import StopMatcher
 from graftwork.engine.template_process import TemplateProcess
 from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
+from graftwork.engine.tool_formats import ToolFormat, format_of
 from graftwork.errors import InvalidRequest
 
 
@@ -24,10 +25,16 @@ class Intake:
     """Owns the words of adapters, their templates' processes and the grammars; `texts` None leaves companions aside."""
 
     def __init__(
-        self, text: Text, texts: AdapterTexts | None, templates: Templates, grammars: Grammars, max_context: int
+        self,
+        text: Text,
+        texts: AdapterTexts | None,
+        templates: Templates,
+        grammars: Grammars,
+        max_context: int,
+        tool_format: str,
     ) -> None:
         self._text, self._texts, self._templates, self._max_context = text, texts, templates, max_context
-        self._grammars = grammars
+        self._grammars, self._named_format = grammars, tool_format
 
     def close(self) -> None:
         """End what encodes and renders; whoever waits is told."""
@@ -46,9 +53,18 @@ class Intake:
             return NO_COMPANIONS
         return (await self._texts.of(handle)).companions
 
+    async def tool_format(self, adapter: AdapterHandle | None, *, own: bool) -> ToolFormat:
+        """How an adapter, by its own template where it has one and `own` is true, or the base writes calls of tools.
+
+        Raises:
+            InvalidRequest: its template does not say. Else as `companions`.
+        """
+        text = await self._text_of(adapter, own=own)
+        return await asyncio.to_thread(format_of, text.tool_template, self._named_format)
+
     async def generating(self, request: GenerationRequest) -> Sequence:
         """The row of a request, encoded in a worker thread, or in that of its adapter's own chat template."""
-        text = await self._text_of(request)
+        text = await self._text_of(request.adapter, own=request.companions)
         grammar = await self._grammars.row(request.grammar, text) if request.grammar is not None else None
         if text.template is None or not isinstance(request.prompt, ChatPrompt):
             return await asyncio.to_thread(self._answering, request, text, grammar)
@@ -88,7 +104,7 @@ class Intake:
 
     async def pooling(self, request: PoolingRequest) -> Sequence:
         """The row of a request to pool, encoded in a worker thread."""
-        text = await self._text_of(request)
+        text = await self._text_of(request.adapter, own=request.companions)
         return await asyncio.to_thread(self._read, request, text)
 
     def _read(self, request: PoolingRequest, text: Text) -> Sequence:
@@ -135,10 +151,9 @@ class Intake:
             )
         return params.max_tokens
 
-    async def _text_of(self, request: GenerationRequest | PoolingRequest) -> Text:
+    async def _text_of(self, adapter: AdapterHandle | None, *, own: bool) -> Text:
         """The words of an adapter that brings its own, else the base's; so for several adapters together."""
-        adapter = request.adapter if request.companions else None
-        if adapter is None or adapter.parts or self._texts is None:
+        if adapter is None or not own or adapter.parts or self._texts is None:
             return self._text
         return (await self._texts.of(adapter)).text
 

@@ -115,6 +115,12 @@ class Text:
             return self._start + self._encode(prompt, max_tokens, field="prompt")
         return self._checked(prompt)
 
+    @property
+    def tool_template(self) -> str | None:
+        """Source of the template that renders a conversation with tools."""
+        own: str | dict[str, str] | None = self.template or self._tokenizer.chat_template
+        return own.get("tool_use") or own.get("default") if isinstance(own, dict) else own
+
     def vocabulary(self) -> Vocabulary:
         """Equal where the same tokens mean the same; the first call takes a while for large tokenizers."""
         return Vocabulary(self._table.digest, self.vocab_size, self.stop_ids)
@@ -182,13 +188,17 @@ class Text:
             assert process is not None, "a stranger's template runs nowhere else"
             fields: dict[str, Any] = {
                 "messages": messages,
-                "tools": None,
+                "tools": list(prompt.tools) or None,
                 "documents": None,
                 "add_generation_prompt": True,
             }
             return process.render({**fields, **self._variables}, (max_tokens or _MAX_TEMPLATE_TOKENS) * self._longest)
         try:
-            return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            return str(
+                self._tokenizer.apply_chat_template(
+                    messages, tools=list(prompt.tools) or None, tokenize=False, add_generation_prompt=True
+                )
+            )
         except Exception as error:  # a template is a program of the base's; whatever it raises is its refusal
             raise InvalidRequest(
                 f"The base model's chat template refused the messages: {error}", field="messages"

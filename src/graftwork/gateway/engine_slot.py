@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from graftwork.adapters.companions.companions import Companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
+from graftwork.engine.tool_formats import ToolFormat
 from graftwork.errors import GraftworkError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,10 @@ class GenerationEngine(Protocol):
 
     async def companions(self, handle: AdapterHandle) -> Companions:
         """What a version carries beside its weights; raises as `generate`."""
+        ...
+
+    async def tool_format(self, adapter: AdapterHandle | None, *, own: bool) -> ToolFormat:
+        """How an adapter, or the base, writes calls of tools; raises InvalidRequest where its template does not say."""
         ...
 
     def stats(self) -> Any:
