@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -47,7 +49,7 @@ def test_several_adapters_and_the_base_are_answered_together(engine: Engine) -> 
 
 
 def test_stream_gives_the_same_text_and_can_be_left(engine: Engine) -> None:
-    options = {"temperature": 0, "max_tokens": 20, "ignore_eos": True}
+    options: dict[str, Any] = {"temperature": 0, "max_tokens": 20, "ignore_eos": True}
     assert (
         "".join(engine.stream("hello", adapter="first", **options))
         == engine.generate("hello", adapter="first", **options).text
@@ -157,7 +159,7 @@ def test_classes_come_with_their_probabilities(engine: Engine, tiny: Tiny, tmp_p
 
 
 PROMPT = list(range(5, 25))
-GREEDY = {"temperature": 0, "max_tokens": 12, "ignore_eos": True}
+GREEDY: dict[str, Any] = {"temperature": 0, "max_tokens": 12, "ignore_eos": True}
 
 
 def truth(tiny: Tiny, folder: str, count: int = 12) -> str:
@@ -232,3 +234,19 @@ def test_what_is_no_prompt_and_no_pooling_is_refused(engine: Engine) -> None:
             engine.generate(prompt)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest, match="'Mean'"):
         engine.embed(["hello"], pooling="Mean")  # type: ignore[arg-type]
+
+
+def test_an_answer_is_what_was_asked_for(engine: Engine, tiny: Tiny) -> None:
+    engine.push(tiny.adapter("a1"), "formed")
+    schema = {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"], "additionalProperties": False}
+    made = engine.generate(PROMPT, adapter="formed", structured_outputs={"json": schema}, seed=1)
+    assert json.loads(made.text) in ({"n": 1}, {"n": 2}) and made.finish_reason == "stop"
+    pairs = [(PROMPT, "formed"), (PROMPT, None)]
+    answers = engine.generate_all(pairs, structured_outputs={"choice": ("yes", "no")}, seed=2)
+    assert {one.text for one in answers} <= {"yes", "no"}
+    assert re.fullmatch("[0-9]{3}", "".join(engine.stream(PROMPT, structured_outputs={"regex": "[0-9]{3}"})))
+    with pytest.raises(InvalidRequest) as caught:
+        engine.generate(PROMPT, structured_outputs={"regex": "("})
+    assert caught.value.field == "structured_outputs.regex"
+    with pytest.raises(InvalidRequest, match="both say"):
+        engine.generate(PROMPT, structured_outputs={"regex": "a", "choice": ["a"]})

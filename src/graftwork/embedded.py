@@ -20,6 +20,7 @@ from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
+from graftwork.engine.grammar import Grammar
 from graftwork.engine.pooled import probabilities, vector
 from graftwork.engine.request import (
     AdapterHandle,
@@ -37,6 +38,7 @@ from graftwork.engine.sampling_params import SamplingParams
 from graftwork.errors import InvalidRequest, Unavailable
 from graftwork.models.prepare import prepare_base
 from graftwork.protocol.adapters import MAX_ADAPTERS, ScaledAdapter, read_salt
+from graftwork.protocol.structured import AnswerForm, form_of
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -116,25 +118,36 @@ class Engine:
         self._engine.retry(pushed.version.digest)  # the bytes are whole now, whatever they were
         return pushed.version
 
-    def generate(self, prompt: Input, *, adapter: Adapter = None, **params: Any) -> Answer:
+    def generate(
+        self, prompt: Input, *, adapter: Adapter = None, structured_outputs: AnswerForm | None = None, **params: Any
+    ) -> Answer:
         """The whole answer; `params` are the fields of `SamplingParams`, `companions` and `cache_salt`.
 
+        With `structured_outputs` the answer is what they say: `{"json": schema}`, `{"regex": …}`, `{"choice": […]}`.
         `companions="base"` leaves aside the chat template, tokens and defaults that the adapter may carry. Only calls
         with the same `cache_salt` begin with what others have computed.
 
         Raises:
             UnknownModel, InvalidRequest, Refused, Unavailable, GenerationFailed: as the server answers.
         """
-        return self.generate_all([(prompt, adapter)], **params)[0]
+        return self.generate_all([(prompt, adapter)], structured_outputs=structured_outputs, **params)[0]
 
-    def generate_all(self, prompts: Sequence[tuple[Input, Adapter]], **params: Any) -> list[Answer]:
+    def generate_all(
+        self,
+        prompts: Sequence[tuple[Input, Adapter]],
+        *,
+        structured_outputs: AnswerForm | None = None,
+        **params: Any,
+    ) -> list[Answer]:
         """Answers to several (prompt, adapter) pairs, batched together whatever their adapters."""
-        requests = [self._request(prompt, adapter, params) for prompt, adapter in prompts]
+        requests = [self._request(prompt, adapter, structured_outputs, params) for prompt, adapter in prompts]
         return self._runner.run(_together([self._whole(request, by) for request, by in requests]))
 
-    def stream(self, prompt: Input, *, adapter: Adapter = None, **params: Any) -> Generator[str]:
+    def stream(
+        self, prompt: Input, *, adapter: Adapter = None, structured_outputs: AnswerForm | None = None, **params: Any
+    ) -> Generator[str]:
         """The answer's text as it comes; closing the iterator ends the generation."""
-        request, _ = self._request(prompt, adapter, params)
+        request, _ = self._request(prompt, adapter, structured_outputs, params)
         deltas = self._engine.generate(request)
         try:
             while (delta := self._runner.run(_next(deltas))) is not None:
@@ -231,17 +244,23 @@ class Engine:
         )  # fmt: skip
 
     def _request(
-        self, prompt: Input, adapter: Adapter, params: Mapping[str, Any]
+        self, prompt: Input, adapter: Adapter, form: AnswerForm | None, params: Mapping[str, Any]
     ) -> tuple[GenerationRequest, Decision]:
         decision = self._decide(adapter)
         handle, asked = handle_of(decision, LOCAL), dict(params)
         own, salt = _use_own(asked.pop("companions", "adapter")), _salt(asked.pop("cache_salt", None))
         if handle is not None and own:
             asked = self._runner.run(self._engine.companions(handle)).defaults.sampling() | asked
+        found = form_of(form) if form is not None else None
         request = GenerationRequest(
-            secrets.token_hex(8), _prompt(prompt), SamplingParams(**asked), handle, companions=own,
+            secrets.token_hex(8),
+            _prompt(prompt),
+            SamplingParams(**asked),
+            handle,
+            companions=own,
             caller=Caller(LOCAL, salt=salt),
-        )  # fmt: skip
+            grammar=Grammar(*found) if found is not None else None,
+        )
         return request, decision
 
     def _decide(self, adapter: Adapter) -> Decision:

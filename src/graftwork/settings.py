@@ -140,6 +140,15 @@ class Settings(BaseSettings):
     template_memory_bytes: int = Field(
         default=256 << 20, ge=64 << 20, description="Most memory an adapter's chat template may take, in bytes."
     )
+    grammar_timeout_s: float = Field(
+        default=2.0, gt=0, le=60, description="Longest the grammar of a request may take to be tried, in seconds."
+    )
+    grammar_memory_bytes: int = Field(
+        default=256 << 20, ge=128 << 20, description="Most memory it may take for that, in bytes."
+    )
+    tool_format: Literal["auto", "hermes", "llama3", "mistral"] = Field(
+        default="auto", description="How models write calls of tools; `auto` looks for a sign in their chat template."
+    )
     pin: tuple[str, ...] = Field(
         default=(), description="References loaded before the server is ready, and kept in memory."
     )

@@ -27,6 +27,7 @@ from graftwork.engine.request import (
     TopLogprob,
 )
 from graftwork.engine.residency import Residency
+from graftwork.engine.tool_formats import TOOL_FORMATS, ToolFormat
 from graftwork.errors import Conflict, InvalidRequest
 
 FAKE_BASE = "fake-base"
@@ -173,6 +174,9 @@ class FakeEngine:
 
     async def companions(self, handle: AdapterHandle) -> Companions:
         return self.companions_of.get(handle.label, NO_COMPANIONS)
+
+    async def tool_format(self, adapter: AdapterHandle | None, *, own: bool) -> ToolFormat:
+        return TOOL_FORMATS["hermes"]
 
     @property
     def loaded_digest(self) -> str:

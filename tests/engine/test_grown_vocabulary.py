@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from graftwork.adapters.account import account_folder
 from graftwork.engine.async_engine import AsyncEngine
+from graftwork.engine.grammar import Grammar
 from graftwork.errors import InvalidRequest
 from support.edited import edited
 from support.engines import FolderSource, ask, ask_all, prompt_of, request, running
@@ -60,6 +63,19 @@ async def test_new_tokens_are_read_for_their_adapter_alone(engine: AsyncEngine) 
     for name in (None, "a1"):
         with pytest.raises(InvalidRequest, match="258"):
             await ask(engine, request((1, 2, 258), name))
+
+
+async def test_a_grammar_is_read_by_each_rows_own_words(engine: AsyncEngine) -> None:
+    """T61: the same grammar, prepared for the base and for an adapter whose tokens it names."""
+    grammar, new, cuts = Grammar("regex", "(<new-257>|x){3}"), ((257, 100.0),), {"logprobs": None, "max_tokens": 60}
+    own = replace(request(prompt_of(1, 9), "grown", logit_bias=new, **cuts), grammar=grammar)
+    bases = [replace(request(prompt_of(1, 9), name, seed=3, temperature=1.0, **cuts), grammar=grammar)
+             for name in (None, "a1")]  # fmt: skip
+    first, grown, second = await ask_all(engine, [bases[0], own, bases[1]])
+    assert grown.tokens == [257] * 3 and grown.text == "<new-257>" * 3
+    for answer in (first, second):
+        assert max(answer.tokens) < 256 and re.fullmatch("(<new-257>|x){3}", answer.text)
+        assert answer.finish_reason == "stop"
 
 
 def test_a_head_that_is_larger_than_the_embedding_is_refused_with_both_sizes(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graftwork.engine.row_grammar import Mask
 from graftwork.engine.sampler import LEAST_LOGPROB, RowFailure, Sampled, Sampler, SamplingRow
 from graftwork.engine.sampling_params import SamplingParams
 
@@ -226,3 +229,31 @@ def test_small_vocabulary_gives_fewer_alternatives_and_impossible_ones_a_finite_
     result = only([0.0, -torch.inf, 1.0], row(SamplingParams(temperature=0, logprobs=5)))
     assert [token_id for token_id, _ in result.top] == [2, 0, 1]
     assert result.top[2][1] == LEAST_LOGPROB
+
+
+def masked(*allowed: int, size: int = VOCAB) -> Mask:
+    bits = np.zeros(-(-size // 32) * 32, np.uint8)
+    bits[list(allowed)] = 1
+    return np.packbits(bits, bitorder="little").view(np.uint32)
+
+
+@pytest.mark.parametrize("params", [GREEDY, SamplingParams(), SamplingParams(temperature=0.5, top_p=0.5, top_k=3)])
+def test_only_what_the_mask_has_is_chosen_and_mates_do_not_notice(params: SamplingParams) -> None:
+    logits = random_logits(len(MATES) + 2)
+    free = Sampler().sample(logits[: len(MATES)], MATES)
+    narrow = SamplingRow(params, 3, (), (), mask=masked(7, 400))
+    shorter = SamplingRow(params, 3, (), (), mask=masked(5, size=40))  # of a row whose adapter adds no tokens
+    both = Sampler().sample(logits, [*MATES, narrow, shorter])
+    assert both[: len(MATES)] == free
+    assert tokens(both[-2:])[0] in (7, 400) and tokens(both[-2:])[1] == 5
+
+
+def test_a_mask_that_leaves_nothing_fails_its_row_alone() -> None:
+    logits = random_logits(3)
+    logits[1, 9] = -math.inf
+    rows = [row(), SamplingRow(SamplingParams(), 1, (), (), mask=masked(9)), row(SamplingParams(), seed=2)]
+    results = Sampler().sample(logits, rows)
+    assert isinstance(results[1], RowFailure) and "No token can be chosen" in results[1].reason
+    assert [results[0], results[2]] == Sampler().sample(logits[[0, 2]], [rows[0], rows[2]])
+    barred = SamplingRow(GREEDY, 1, (), (), frozenset({3}), masked(3))
+    assert isinstance(Sampler().sample(logits[:1], [barred])[0], RowFailure)

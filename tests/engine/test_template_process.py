@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from graftwork.engine.template_process import TemplateLimits, TemplateProcess
+from graftwork.engine.limited_process import ProcessLimits
+from graftwork.engine.template_process import TemplateProcess
 from graftwork.engine.templates import Templates
 from graftwork.errors import InvalidRequest, Unavailable
 from support.tiny import byte_tokenizer
@@ -70,7 +71,7 @@ TALK = [
 
 LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 STOPPED = "was stopped|memory"
-QUICK = TemplateLimits(time_s=0.5)
+QUICK = ProcessLimits(time_s=0.5)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def templates() -> Iterator[Templates]:
     made.close()
 
 
-def render(source: str, messages: Any = TALK, limits: TemplateLimits = TemplateLimits(20.0), **more: Any) -> str:  # noqa: B008
+def render(source: str, messages: Any = TALK, limits: ProcessLimits = ProcessLimits(20.0), **more: Any) -> str:  # noqa: B008
     process = TemplateProcess(source, limits)
     fields = {"messages": messages, "tools": None, "documents": None, "add_generation_prompt": True, **more}
     try:
@@ -144,7 +145,7 @@ def test_a_process_that_was_stopped_starts_again() -> None:
 
 
 def test_a_process_that_died_by_itself_starts_again_and_nobody_is_blamed() -> None:
-    process = TemplateProcess("fine", TemplateLimits(20.0))
+    process = TemplateProcess("fine", ProcessLimits(20.0))
     try:
         assert process.render({}, 10) == "fine"
         child = process._process
@@ -158,7 +159,7 @@ def test_a_process_that_died_by_itself_starts_again_and_nobody_is_blamed() -> No
 
 def test_it_sees_no_environment_and_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_MINE", "x")
-    process = TemplateProcess("x", TemplateLimits())
+    process = TemplateProcess("x", ProcessLimits())
     assert process.render({}, 10) == "x"
     child = Path(f"/proc/{process._process.pid}")  # type: ignore[union-attr]
     assert b"SECRET_OF_MINE" not in (child / "environ").read_bytes()
@@ -169,7 +170,7 @@ def test_it_sees_no_environment_and_no_folder(monkeypatch: pytest.MonkeyPatch) -
 
 def test_large_conversations_pass_through() -> None:
     messages = [{"role": "user", "content": "é" * 200_000}]
-    process = TemplateProcess("{{ messages[0].content }}", TemplateLimits(20.0))
+    process = TemplateProcess("{{ messages[0].content }}", ProcessLimits(20.0))
     try:
         assert process.render({"messages": messages}, 200_000) == "é" * 200_000
     finally:
@@ -186,7 +187,7 @@ def test_a_template_that_hangs_delays_no_other(templates: Templates) -> None:
 
 
 def test_of_many_templates_the_oldest_process_ends() -> None:
-    templates = Templates(TemplateLimits(20.0), most=2)
+    templates = Templates(ProcessLimits(20.0), most=2)
     pids = [
         templates.submit(name, lambda process: (process.render({}, 10), process._process.pid)).result(60)[1]  # type: ignore[union-attr]
         for name in ("a", "b", "c")
@@ -204,7 +205,7 @@ def test_of_many_templates_the_oldest_process_ends() -> None:
 
 
 def test_of_many_templates_at_once_only_so_many_have_a_process() -> None:
-    templates, lock = Templates(TemplateLimits(20.0), most=1), threading.Lock()
+    templates, lock = Templates(ProcessLimits(20.0), most=1), threading.Lock()
     at_work: list[int] = []
     most = 0
 
@@ -225,7 +226,7 @@ def test_of_many_templates_at_once_only_so_many_have_a_process() -> None:
 
 
 def test_closing_ends_a_template_that_hangs_and_leaves_no_zombie() -> None:
-    templates = Templates(TemplateLimits(60.0))
+    templates = Templates(ProcessLimits(60.0))
     process = templates.submit(LOOP, lambda process: process).result(20)
     hanging = templates.submit(LOOP, lambda process: process.render({}, 10))
     while (child := process._process) is None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graftwork.engine.request import Delta
 from graftwork.errors import GenerationFailed
 from graftwork.gateway import shapes
-from graftwork.gateway.answer_shape import DONE, AnswerShape, Envelope
+from graftwork.gateway.answer_shape import DONE, AnswerShape, Choice, Envelope
 from graftwork.gateway.generation import Piece
 from graftwork.gateway.signature import Signature
 from graftwork.gateway.streaming import events
@@ -142,7 +142,7 @@ def test_chunks_are_written_as_json_would_write_them(
             for piece in pieces[1:]:
                 yield piece
 
-        made = events(pieces[0], rest(), envelope, 3, logprobs=False, include_usage=usage)
+        made = events(pieces[0], rest(), envelope, [Choice() for _ in range(3)], logprobs=False, include_usage=usage)
         return [chunk async for chunk in made]
 
     chunks = asyncio.run(written())

@@ -16,6 +16,14 @@ from graftwork.protocol.not_yet import NOT_YET_CHAT, NOT_YET_COMPLETIONS
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
 
 
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+LIST = {**CALL, "function": {"name": "f", "arguments": "[]"}}
+
+
+def tool(name: str = "f", **more: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, **more}}
+
+
 def read(**fields: Any) -> ChatRequest:
     return ChatRequest.read(json.dumps({"messages": HELLO, **fields}).encode())
 
@@ -75,9 +83,13 @@ def test_logprobs_are_counted_as_alternatives() -> None:
         ({"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
         ({"messages": [{"role": "user", "content": []}]}, "messages.0.content"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages.0.content"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id"),
+        ({"messages": [{"role": "tool", "content": None, "tool_call_id": "1"}]}, "messages.0.content"),
+        ({"messages": [{"role": "function", "content": "x"}]}, "messages.0.role"),
         ({"messages": [{"role": "king", "content": "x"}]}, "messages.0.role"),
-        ({"messages": [{"role": "assistant", "content": "", "tool_calls": [{}]}]}, "messages.0.tool_calls"),
+        ({"messages": [{"role": "assistant", "content": "", "tool_calls": [{}]}]}, "messages.0.tool_calls.0.id"),
+        ({"messages": [{"role": "user", "content": "x", "tool_calls": [CALL]}]}, "messages.0.tool_calls"),
+        ({"messages": [{"role": "assistant", "tool_calls": [LIST]}]}, "messages.0.tool_calls.0.function.arguments"),
         ({"temperature": -0.1}, "temperature"),
         ({"temperature": 2.1}, "temperature"),
         ({"temperature": "1"}, "temperature"),
@@ -137,12 +149,25 @@ def test_logprobs_are_counted_as_alternatives() -> None:
         ({"min_tokens": -1}, "min_tokens"),
         ({"use_beam_search": True}, "use_beam_search"),
         ({"bad_words": ["x"]}, "bad_words"),
-        ({"tools": [{}]}, "tools"),
-        ({"tool_choice": "auto"}, "tool_choice"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}}, "response_format"),
-        ({"structured_outputs": {"regex": "a|b"}}, "structured_outputs"),
-        *(({f"guided_{how}": "a"}, f"guided_{how}") for how in ("json", "regex", "choice", "grammar")),
+        ({"tools": [{}]}, "tools.0.type"),
+        ({"tools": [{"type": "retrieval", "function": {"name": "f"}}]}, "tools.0.type"),
+        ({"tools": [tool("a b")]}, "tools.0.function.name"),
+        ({"tools": [tool(), tool()]}, "tools"),
+        ({"tools": [tool(f"f{n}") for n in range(129)]}, "tools"),
+        ({"tools": [tool()], "tool_choice": "maybe"}, "tool_choice"),
+        ({"tools": [tool()], "tool_choice": 1}, "tool_choice"),
+        ({"tools": [tool()], "tool_choice": tool("g")}, "tool_choice"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"functions": [{}]}, "functions"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": 1}}}, "response_format.json_schema.name"),
+        ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "structured_outputs.choice"),
+        ({"structured_outputs": {"structural_tag": "x"}}, "structured_outputs.structural_tag"),
+        ({"structured_outputs": {"json": "{"}}, "structured_outputs.json"),
+        ({"response_format": {"type": "json_object"}, "guided_regex": "a"}, "guided_regex"),
+        ({"guided_choice": []}, "guided_choice"),
+        ({"guided_json": [1]}, "guided_json"),
         ({"prediction": {"type": "content", "content": "x"}}, "prediction"),
         ({"best_of": 2}, "best_of"),
         ({"echo": True}, "echo"),
@@ -200,3 +225,56 @@ def test_any_json_is_read_or_refused(fields: dict[str, Any]) -> None:
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     with pytest.raises(InvalidRequest):
         ChatRequest.read(raw)
+
+
+SCHEMA = {"type": "object", "properties": {"b": {}, "a": {}}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "source"),
+    [
+        ({"response_format": {"type": "json_object"}}, "json", {"type": "object"}),
+        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}, "json", SCHEMA),
+        ({"structured_outputs": {"json": SCHEMA}}, "json", SCHEMA),
+        ({"structured_outputs": {"json": json.dumps(SCHEMA)}}, "json", SCHEMA),
+        ({"structured_outputs": {"json_object": True}}, "json", {"type": "object"}),
+        ({"structured_outputs": {"choice": ["a", "b"]}}, "choice", ["a", "b"]),
+        ({"guided_json": SCHEMA}, "json", SCHEMA),
+        ({"guided_choice": ["a"]}, "choice", ["a"]),
+    ],
+)
+def test_every_way_to_say_what_the_answer_must_be(fields: dict[str, Any], kind: str, source: object) -> None:
+    form = read(**fields).form
+    assert form is not None and form[0] == kind and form[2].partition(".")[0] in fields
+    assert json.dumps(json.loads(form[1])) == json.dumps(source), "in the same order"
+
+
+def test_patterns_and_grammars_are_taken_as_they_are() -> None:
+    assert read(structured_outputs={"regex": "[0-9]"}).form == ("regex", "[0-9]", "structured_outputs.regex")
+    assert read(guided_grammar='start: "a"').form == ("grammar", 'start: "a"', "guided_grammar")
+
+
+@pytest.mark.parametrize("fields", [{}, {"response_format": {"type": "text"}}, {"structured_outputs": {}}])
+def test_an_answer_may_be_anything(fields: dict[str, Any]) -> None:
+    assert read(**fields).form is None
+
+
+def test_calls_reach_the_template_with_their_arguments_as_objects() -> None:
+    called = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    answered = {"role": "tool", "tool_call_id": "1", "name": "f", "content": [{"type": "text", "text": "ok"}]}
+    first, second = (one.for_template() for one in read(messages=[called, answered]).messages)
+    assert first["content"] == "" and first["tool_calls"][0]["function"] == {"name": "f", "arguments": {"a": 1}}
+    assert second == {"role": "tool", "content": "ok", "tool_call_id": "1", "name": "f"}
+
+
+def test_what_may_and_what_must_be_called() -> None:
+    tools = [tool("f"), tool("g", strict=True)]
+
+    def names(choice: Any) -> tuple[list[str], list[str]]:
+        body = read(tools=tools, tool_choice=choice)
+        return [one.name for one in body.offered], [one.name for one in body.must_call]
+
+    assert names(None) == names("auto") == (["f", "g"], [])
+    assert names("none") == ([], [])
+    assert names("required") == (["f", "g"], ["f", "g"])
+    assert names(tool("g")) == (["f", "g"], ["g"])

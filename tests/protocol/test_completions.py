@@ -69,13 +69,6 @@ def test_logprobs_are_zero_to_five(logprobs: Any) -> None:
     [
         ("suffix", "x"),
         ("use_beam_search", True),
-        ("response_format", {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}),
-        ("response_format", {"type": "json_object"}),
-        ("guided_json", {"type": "object"}),
-        ("guided_regex", "a|b"),
-        ("guided_choice", ["a", "b"]),
-        ("guided_grammar", "root ::= 'a'"),
-        ("structured_outputs", {"regex": "a|b"}),
         ("lora_request", {"lora_name": "a"}),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -26,6 +26,8 @@ class Answer:
     usage: Mapping[str, Any]
     #: Version, digest, route, arm and decision, as in the X-Graftwork headers.
     graftwork: Mapping[str, Any]
+    #: Calls of tools, in OpenAI's shape.
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def cached_tokens(self) -> int:
@@ -47,6 +49,7 @@ class AnswerStream:
         self._last: Json = {}
         self._finish: str | None = None
         self._usage: Mapping[str, Any] = {}
+        self._calls: list[Json] = []
 
     def __iter__(self) -> Iterator[str]:
         for line in _translated(self._response.iter_lines()):
@@ -68,15 +71,30 @@ class AnswerStream:
         text = ""
         for choice in chunk["choices"]:
             text += choice["delta"].get("content") or "" if "delta" in choice else choice["text"]
+            self._take_calls(choice.get("delta", {}).get("tool_calls", ()))
             self._finish = choice["finish_reason"] or self._finish
         self._parts.append(text)
         return text
+
+    def _take_calls(self, deltas: Sequence[Json]) -> None:
+        for one in deltas:
+            if "id" in one:
+                self._calls.append({key: value for key, value in one.items() if key != "index"})
+            else:
+                self._calls[one["index"]]["function"]["arguments"] += one["function"]["arguments"]
 
     @property
     def answer(self) -> Answer:
         """What has come so far."""
         last = self._last
-        return Answer("".join(self._parts), last.get("model", ""), self._finish, self._usage, last.get("graftwork", {}))
+        return Answer(
+            "".join(self._parts),
+            last.get("model", ""),
+            self._finish,
+            self._usage,
+            last.get("graftwork", {}),
+            tuple(self._calls),
+        )
 
     def close(self) -> None:
         self._response.close()

@@ -17,6 +17,7 @@ from graftwork.client.lifespan import ASGIApp
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Damaged, Refused
 from graftwork.protocol.errors import error_from
+from graftwork.protocol.structured import AnswerForm
 from graftwork.registry.reference import parse_reference
 
 _CHUNK_BYTES = 1 << 20
@@ -171,6 +172,7 @@ class Client:
         *,
         model: str = "",
         stream: Literal[False] = False,
+        structured_outputs: AnswerForm | None = None,
         **options: Any,
     ) -> Answer: ...
 
@@ -181,6 +183,7 @@ class Client:
         *,
         model: str = "",
         stream: Literal[True],
+        structured_outputs: AnswerForm | None = None,
         **options: Any,
     ) -> AnswerStream: ...
 
@@ -190,28 +193,54 @@ class Client:
         *,
         model: str = "",
         stream: bool = False,
+        structured_outputs: AnswerForm | None = None,
         **options: Any,
     ) -> Answer | AnswerStream:
-        """The assistant's next message; `options` are OpenAI's fields (temperature, max_tokens, stop, …)."""
+        """The assistant's next message; `options` are OpenAI's fields (temperature, max_tokens, tools, stop, …).
+
+        With `structured_outputs` the answer is what they say: `{"json": schema}`, `{"regex": …}`, `{"choice": […]}`.
+        """
         turns = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
-        return self._generate("/v1/chat/completions", {**options, "messages": turns, "model": model}, stream)
+        return self._generate(
+            "/v1/chat/completions", {**options, **_form(structured_outputs), "messages": turns, "model": model}, stream
+        )
 
     @overload
     def complete(
-        self, prompt: str | Sequence[int], *, model: str = "", stream: Literal[False] = False, **options: Any
+        self,
+        prompt: str | Sequence[int],
+        *,
+        model: str = "",
+        stream: Literal[False] = False,
+        structured_outputs: AnswerForm | None = None,
+        **options: Any,
     ) -> Answer: ...
 
     @overload
     def complete(
-        self, prompt: str | Sequence[int], *, model: str = "", stream: Literal[True], **options: Any
+        self,
+        prompt: str | Sequence[int],
+        *,
+        model: str = "",
+        stream: Literal[True],
+        structured_outputs: AnswerForm | None = None,
+        **options: Any,
     ) -> AnswerStream: ...
 
     def complete(
-        self, prompt: str | Sequence[int], *, model: str = "", stream: bool = False, **options: Any
+        self,
+        prompt: str | Sequence[int],
+        *,
+        model: str = "",
+        stream: bool = False,
+        structured_outputs: AnswerForm | None = None,
+        **options: Any,
     ) -> Answer | AnswerStream:
         """The continuation of one prompt, text or token ids."""
         given = prompt if isinstance(prompt, str) else list(prompt)
-        return self._generate("/v1/completions", {**options, "prompt": given, "model": model}, stream)
+        return self._generate(
+            "/v1/completions", {**options, **_form(structured_outputs), "prompt": given, "model": model}, stream
+        )
 
     def _generate(self, path: str, body: Json, stream: bool) -> Answer | AnswerStream:
         if stream:
@@ -219,8 +248,15 @@ class Client:
             return AnswerStream(self._wire.send("POST", path, json=body, stream=True))
         answer = self._wire.json("POST", path, json=body)
         choice = answer["choices"][0]
-        text = choice["message"]["content"] if "message" in choice else choice["text"]
-        return Answer(text, answer["model"], choice["finish_reason"], answer["usage"], answer["graftwork"])
+        message = choice["message"] if "message" in choice else {"content": choice["text"]}
+        return Answer(
+            message["content"] or "",
+            answer["model"],
+            choice["finish_reason"],
+            answer["usage"],
+            answer["graftwork"],
+            tuple(message.get("tool_calls", ())),
+        )
 
     # The server
 
@@ -253,6 +289,10 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _form(structured_outputs: AnswerForm | None) -> Json:
+    return {} if structured_outputs is None else {"structured_outputs": structured_outputs}
 
 
 def _adapter(name: str) -> str:

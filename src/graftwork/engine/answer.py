@@ -17,7 +17,8 @@ from graftwork.errors import GenerationFailed
 def advance(sequence: Sequence, sampled: Sampled | None) -> Delta:
     """Append the token and return what the caller may see of it now; None is the end of an answer without tokens.
 
-    An end-of-text token and a stop string are not part of the text; both end the answer with `stop`.
+    An end-of-text token and a stop string are not part of the text; both end the answer with `stop`, and so does a
+    grammar in which nothing can follow.
     """
     begins, params = not sequence.num_generated, sequence.params
     shown, finish = ("", "length") if sampled is None else _push(sequence, sampled.token_id)
@@ -48,6 +49,8 @@ def _push(sequence: Sequence, token: int) -> tuple[str, FinishReason | None]:
     ended = token in sequence.stop_ids
     if not ended:
         piece = sequence.detokenizer.push(token)
+    if sequence.grammar is not None:
+        ended |= sequence.grammar.take(token)
     early = sequence.num_generated <= sequence.params.min_tokens  # no stop string may begin yet
     shown = piece if early else stop.push(piece)[0]
     finish: FinishReason | None = "length" if sequence.num_generated >= sequence.max_tokens else None

@@ -20,9 +20,11 @@ from graftwork.engine.adapter_loader import LOADED, AdapterLoader
 from graftwork.engine.adapter_source import AdapterSource
 from graftwork.engine.adapter_texts import AdapterTexts
 from graftwork.engine.form_store import FormStore
+from graftwork.engine.grammars import Grammars
 from graftwork.engine.inbox import Inbox
 from graftwork.engine.intake import Intake
 from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.load_failures import LoadFailures
 from graftwork.engine.loop import EngineLoop, Output
 from graftwork.engine.popularity import Popularity
@@ -34,9 +36,9 @@ from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_record import Observer
 from graftwork.engine.stream import Item, Stream
-from graftwork.engine.template_process import TemplateLimits
 from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
+from graftwork.engine.tool_formats import ToolFormat
 from graftwork.engine.waiting_room import WaitingRoom
 from graftwork.engine.warm_up import WarmUp
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest, TimedOut, Unavailable
@@ -67,7 +69,9 @@ class EngineConfig:
     #: Where it is kept how popular adapters are; None: nothing is brought to memory unasked.
     popularity: Path | None
     use_companions: bool
-    template_limits: TemplateLimits
+    template_limits: ProcessLimits
+    grammar_limits: ProcessLimits
+    tool_format: str
 
 
 @dataclass(frozen=True)
@@ -159,8 +163,10 @@ class AsyncEngine:
             text,
             self._texts(text) if config.use_companions else None,
             Templates(config.template_limits),
+            Grammars(config.grammar_limits),
             self.max_context,
-            outline.weights_digest if config.prefix_caching else None,
+            config.tool_format,
+            shared_base=outline.weights_digest if config.prefix_caching else None,
         )
         inbox = Inbox(config.batch_wait_s, config.max_num_seqs, time.monotonic)
         self._loop = EngineLoop(
@@ -374,6 +380,14 @@ class AsyncEngine:
             Refused, NotFound, Damaged, Unavailable: as `generate`.
         """
         return await self._intake.companions(handle)
+
+    async def tool_format(self, adapter: AdapterHandle | None, *, own: bool) -> ToolFormat:
+        """How an adapter (`own`: by its own chat template) or the base writes calls of tools.
+
+        Raises:
+            InvalidRequest: its chat template has no place for tools, or does not say. Else as `companions`.
+        """
+        return await self._intake.tool_format(adapter, own=own)
 
     @property
     def loaded_digest(self) -> str:

@@ -8,8 +8,8 @@ import torch
 
 from graftwork.engine.adapter_source import AdapterSource
 from graftwork.engine.async_engine import AsyncEngine, EngineConfig
+from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.memory_need import memory_need, memory_of_this_machine
-from graftwork.engine.template_process import TemplateLimits
 from graftwork.engine.text import Text
 from graftwork.kernels.select import kernels_for
 from graftwork.models.base import PreparedBase
@@ -74,5 +74,7 @@ def _config(settings: Settings, context: int) -> EngineConfig:
         load_failure_ttl_s=settings.load_failure_ttl_s,
         popularity=settings.popularity if settings.prefetch else None,
         use_companions=settings.adapter_companions,
-        template_limits=TemplateLimits(settings.template_timeout_s, settings.template_memory_bytes),
+        template_limits=ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes),
+        grammar_limits=ProcessLimits(settings.grammar_timeout_s, settings.grammar_memory_bytes),
+        tool_format=settings.tool_format,
     )

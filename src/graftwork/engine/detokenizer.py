@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 from tokenizers import Tokenizer
@@ -41,6 +43,11 @@ class TokenTable:
         }
         self._bytes: dict[int, bytes] = {}
         self._skips: dict[int, bool] = {}
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the tokenizer's content."""
+        return hashlib.sha256(self.tokenizer.to_str().encode()).hexdigest()
 
     @property
     def exact(self) -> bool:

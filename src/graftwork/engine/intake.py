@@ -8,37 +8,50 @@ import secrets
 from graftwork.adapters.companions.companions import NO_COMPANIONS, Companions
 from graftwork.engine.adapter_texts import AdapterTexts
 from graftwork.engine.block_keys import BlockKeys
+from graftwork.engine.grammars import Grammars
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, PoolingRequest
+from graftwork.engine.row_grammar import RowGrammar
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.stop import StopMatcher
 from graftwork.engine.template_process import TemplateProcess
 from graftwork.engine.templates import Templates
 from graftwork.engine.text import Text
+from graftwork.engine.tool_formats import ToolFormat, format_of
 from graftwork.errors import InvalidRequest
 from graftwork.kernels.attention import PAGE_TOKENS
 
 
 class Intake:
-    """Owns the words of adapters and the processes of their templates.
+    """Owns the words of adapters, the processes of their templates, and the grammars.
 
     Args:
         texts: None leaves all companions aside.
+        tool_format: how models write calls of tools, or `auto`.
         shared_base: digest of the base whose keys and values rows share where they may; None: they share nothing.
     """
 
     def __init__(
-        self, text: Text, texts: AdapterTexts | None, templates: Templates, max_context: int, shared_base: str | None
+        self,
+        text: Text,
+        texts: AdapterTexts | None,
+        templates: Templates,
+        grammars: Grammars,
+        max_context: int,
+        tool_format: str,
+        *,
+        shared_base: str | None,
     ) -> None:
         self._text, self._texts, self._templates, self._max_context = text, texts, templates, max_context
-        self._shared_base = shared_base
+        self._grammars, self._named_format, self._shared_base = grammars, tool_format, shared_base
 
     def close(self) -> None:
         """End what encodes and renders; whoever waits is told."""
         if self._texts is not None:
             self._texts.close()
         self._templates.close()
+        self._grammars.close()
 
     async def companions(self, handle: AdapterHandle) -> Companions:
         """What a version carries beside its weights, if that is used at all; nothing for several together.
@@ -50,16 +63,35 @@ class Intake:
             return NO_COMPANIONS
         return (await self._texts.of(handle)).companions
 
+    async def tool_format(self, adapter: AdapterHandle | None, *, own: bool) -> ToolFormat:
+        """How an adapter, by its own template where it has one and `own` is true, or the base writes calls of tools.
+
+        Raises:
+            InvalidRequest: its template does not say. Else as `companions`.
+        """
+        text = await self._text_of(adapter, own=own)
+        return await asyncio.to_thread(format_of, text.tool_template, self._named_format)
+
     async def generating(self, request: GenerationRequest) -> Sequence:
         """The row of a request, encoded in a worker thread, or in that of its adapter's own chat template."""
-        text = await self._text_of(request)
+        text = await self._text_of(request.adapter, own=request.companions)
+        grammar = await self._grammars.row(request.grammar, text) if request.grammar is not None else None
         if text.template is None or not isinstance(request.prompt, ChatPrompt):
-            return await asyncio.to_thread(self._answering, request, text)
-        rendered = self._templates.submit(text.template, lambda process: self._answering(request, text, process))
+            return await asyncio.to_thread(self._answering, request, text, grammar)
+        rendered = self._templates.submit(
+            text.template, lambda process: self._answering(request, text, grammar, process)
+        )
         return await asyncio.wrap_future(rendered)
 
-    def _answering(self, request: GenerationRequest, text: Text, process: TemplateProcess | None = None) -> Sequence:
+    def _answering(
+        self,
+        request: GenerationRequest,
+        text: Text,
+        grammar: RowGrammar | None,
+        process: TemplateProcess | None = None,
+    ) -> Sequence:
         params = request.params
+        endless = params.ignore_eos and grammar is None  # one with a grammar ends only where that is complete
         tokens = list(text.encode(request.prompt, max_tokens=self._max_context, process=process))
         _check_bias(params, text.vocab_size)
         sequence = Sequence(
@@ -69,20 +101,22 @@ class Intake:
             params=params,
             seed=params.seed if params.seed is not None else secrets.randbits(63),
             max_tokens=self._room_for(len(tokens), request, text),
-            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else text.stop_ids),
+            stop_ids=frozenset(params.stop_token_ids) | (frozenset() if endless else text.stop_ids),
             adapter=request.adapter,
-            detokenizer=text.detokenizer(after=tokens if params.echo else ()),
+            # What comes after other text keeps the space it may begin with: it is part of what the grammar asked for.
+            detokenizer=text.detokenizer(after=tokens if params.echo or grammar else ()),
             stop=StopMatcher(params.stop),
             text=text,
             caller=request.caller,
             echo=text.echo(request.prompt, tokens) if params.echo else "",
             keys=self._keys(request),
+            grammar=grammar,
         )
         return _with_keys(sequence)
 
     async def pooling(self, request: PoolingRequest) -> Sequence:
         """The row of a request to pool, encoded in a worker thread."""
-        text = await self._text_of(request)
+        text = await self._text_of(request.adapter, own=request.companions)
         return await asyncio.to_thread(self._read, request, text)
 
     def _read(self, request: PoolingRequest, text: Text) -> Sequence:
@@ -136,10 +170,9 @@ class Intake:
             )
         return params.max_tokens
 
-    async def _text_of(self, request: GenerationRequest | PoolingRequest) -> Text:
+    async def _text_of(self, adapter: AdapterHandle | None, *, own: bool) -> Text:
         """The words of an adapter that brings its own, else the base's; so for several adapters together."""
-        adapter = request.adapter if request.companions else None
-        if adapter is None or adapter.parts or self._texts is None:
+        if adapter is None or not own or adapter.parts or self._texts is None:
             return self._text
         return (await self._texts.of(adapter)).text
 

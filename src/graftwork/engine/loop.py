@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from graftwork.engine.answer import advance, pooled_result
+from graftwork.engine.grammar_masks import GrammarMasks
 from graftwork.engine.inbox import Abort, Inbox, Loaded, Message, Submit
 from graftwork.engine.prompt_rating import Ratings, rate_prompts
 from graftwork.engine.request import Delta, Pooled
+from graftwork.engine.row_grammar import Mask
 from graftwork.engine.runner import Runner
 from graftwork.engine.sampler import RowFailure, Sampled, Sampler, SamplingRow
 from graftwork.engine.scheduler import UNKNOWN, Chunk, Scheduler
@@ -56,7 +58,7 @@ class EngineLoop:
     ) -> None:
         self._runner, self._scheduler, self._room, self._inbox = runner, scheduler, room, inbox
         self._max_context = max_context
-        self._sampler = Sampler()
+        self._sampler, self._masks = Sampler(), GrammarMasks()
         self._deliver = deliver
         self._clock = clock
         self._cost = UNKNOWN
@@ -116,6 +118,7 @@ class EngineLoop:
             log.critical("The engine loop broke; the server must be restarted.", exc_info=True)
             reason = Unavailable("The engine has stopped after an internal error; the server must be restarted.")
             broken = True
+        self._masks.close()
         self.stopped = True  # from here on `submit` refuses; what came before is in the inbox
         for message in self._inbox.read():
             if isinstance(message, Submit):
@@ -180,11 +183,13 @@ class EngineLoop:
     def _step(self, chunks: list[Chunk]) -> None:
         start_s = time.perf_counter()
         completed = [chunk.sequence for chunk in chunks if chunk.completes and chunk.sequence.pooler is None]
-        rows = [_sampling_row(chunk.sequence) for chunk in chunks if chunk.samples]
+        sampled = [chunk.sequence for chunk in chunks if chunk.samples]
+        finding = self._masks.begin(sampled)
         try:
             forward = self._runner.run(chunks)
             logits, ratings = rate_prompts(chunks, forward.logits)
-            results = iter(self._sampler.sample(logits, rows))
+            masks = finding.result()
+            results = iter(self._sampler.sample(logits, [_sampling_row(one, masks.get(one.id)) for one in sampled]))
             self._pool(chunks, forward.hidden)
         except Exception as error:  # the step's rows fail; the loop must go on for everyone else
             log.exception("A step failed; its %d rows end with an error.", len(chunks))
@@ -201,8 +206,9 @@ class EngineLoop:
         for sequence, result in outcomes.values():
             if isinstance(result, RowFailure):
                 self.counters.failed_rows += 1
-                outputs.append((sequence.id, GenerationFailed(result.reason)))
-                self._drop(sequence, failed=True)
+                problem = sequence.grammar.problem if sequence.grammar is not None else None
+                outputs.append((sequence.id, GenerationFailed(problem or result.reason)))
+                self._drop(sequence, failed=problem is None)
                 continue
             if result is not None:
                 self._scheduler.vouch(sequence)
@@ -299,7 +305,7 @@ def _take(ratings: Ratings, chunks: list[Chunk]) -> dict[str, tuple[Sequence, Ro
     return failed
 
 
-def _sampling_row(sequence: Sequence) -> SamplingRow:
+def _sampling_row(sequence: Sequence, mask: Mask | None) -> SamplingRow:
     seen = sequence.prompt if sequence.params.penalised else ()  # only penalties read it
     barred = sequence.stop_ids if sequence.num_generated < sequence.params.min_tokens else ()
-    return SamplingRow(sequence.params, sequence.seed, seen, sequence.output, barred)
+    return SamplingRow(sequence.params, sequence.seed, seen, sequence.output, barred, mask)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from graftwork.engine.grammar import Grammar
 from graftwork.engine.sampling_params import SamplingParams
 
 FinishReason = Literal["stop", "length"]
@@ -17,9 +18,10 @@ Pooling = Literal["mean", "last", "classes"]
 
 @dataclass(frozen=True)
 class ChatPrompt:
-    """Messages for the chat template: `{"role": ..., "content": ...}` each."""
+    """Messages for the chat template: `{"role": ..., "content": ...}` each; and the tools that it is to tell of."""
 
     messages: tuple[Mapping[str, Any], ...]
+    tools: tuple[Mapping[str, Any], ...] = ()
 
 
 #: A conversation, a text, or token ids.
@@ -69,6 +71,8 @@ class GenerationRequest:
     #: Tokens at most where neither `params` nor the adapter says; cut to what the context holds. None: all of that.
     usual_tokens: int | None = None
     caller: Caller = Caller()
+    #: What the answer may be; None: anything.
+    grammar: Grammar | None = None
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,14 @@ import numpy as np
 import torch
 
 from graftwork.engine.peaks import peaks
+from graftwork.engine.row_grammar import Mask
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.token_source import draw_tokens, uniform_bits
 
 #: Reported for anything less likely, and for minus infinity, which JSON lacks; the number is OpenAI's.
 LEAST_LOGPROB = -9999.0
+
+_NOTHING_LEFT = "No token can be chosen: the grammar allows none but what min_tokens, or the model itself, rules out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,8 @@ class SamplingRow:
 
     `seed` is the request's own, or a random one drawn when the request was made; with the number of output
     tokens it fixes the draw, so a row that is preempted and recomputed goes on as it would have.
-    `prompt_token_ids` is read only for `repetition_penalty`. Tokens in `barred` cannot be chosen this time.
+    `prompt_token_ids` is read only for `repetition_penalty`. Tokens in `barred` cannot be chosen this time, nor those
+    that `mask` leaves out.
     """
 
     params: SamplingParams
@@ -31,12 +35,13 @@ class SamplingRow:
     prompt_token_ids: Sequence[int]
     output_token_ids: Sequence[int]
     barred: Collection[int] = ()
+    mask: Mask | None = None
 
     @property
     def as_it_is(self) -> bool:
         """Whether the choice is the argmax of the raw logits."""
         params = self.params
-        return params.greedy and not (params.penalised or params.logit_bias or self.barred)
+        return params.greedy and not (params.penalised or params.logit_bias or self.barred or self.mask is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class RowFailure:
 class Sampler:
     """Stateless: the same logits and rows give the same tokens, in any order and any company.
 
-    In vLLM's order: `logit_bias` and what is barred; `repetition_penalty` over prompt and output, then
+    In vLLM's order: `logit_bias`, what is barred and the mask; `repetition_penalty` over prompt and output, then
     `frequency_penalty` and `presence_penalty` over the output only; then temperature, min_p, top_k, top_p.
     Log-probabilities are the float32 log-softmax of the *raw* logits, before all of these. Minus infinity marks
     a token that cannot be chosen.
@@ -76,33 +81,36 @@ class Sampler:
             logits: `[rows, vocab]`, float32 or the serving dtype, on any device; not changed.
             rows: one per row of `logits`.
 
-        A row with a NaN or +inf, or without a finite logit, gives a RowFailure; nothing is raised.
+        A row with a NaN or +inf, or without a finite logit, or whose mask leaves nothing that can be chosen, gives a
+        RowFailure; nothing is raised.
         """
         assert logits.ndim == 2 and logits.shape[0] == len(rows), "one row of logits for each SamplingRow"
         if not rows:
             return []
         finite, chosen = peaks(logits)
+        failed = {row: RowFailure(not_finite(logits[row])) for row in range(len(rows)) if not finite[row]}
         for row, token_id in _choose_anew(logits, rows, finite).items():
-            chosen[row] = token_id
+            if token_id is None:
+                failed[row], finite[row] = RowFailure(_NOTHING_LEFT), False
+            else:
+                chosen[row] = token_id
         records = _logprob_records(logits, rows, finite, chosen)
-        return [
-            records.get(row, Sampled(chosen[row])) if finite[row] else RowFailure(not_finite(logits[row]))
-            for row in range(len(rows))
-        ]
+        return [failed.get(row) or records.get(row) or Sampled(chosen[row]) for row in range(len(rows))]
 
 
-def _choose_anew(logits: torch.Tensor, rows: Sequence[SamplingRow], finite: list[bool]) -> dict[int, int]:
-    """Tokens of the rows whose choice is not simply the argmax of the raw logits."""
+def _choose_anew(logits: torch.Tensor, rows: Sequence[SamplingRow], finite: list[bool]) -> dict[int, int | None]:
+    """Tokens of the rows whose choice is not simply the argmax of the raw logits; None where none is left."""
     picked = [index for index, row in enumerate(rows) if finite[index] and not row.as_it_is]
     if not picked:
         return {}
     some = logits if len(picked) == len(rows) else logits[torch.tensor(picked, device=logits.device)]
     own = some.to(torch.float32, copy=True)  # [picked, vocab]
     _bias(own, [rows[index] for index in picked])
+    empty = _mask(own, [rows[index] for index in picked])
     for place, index in enumerate(picked):
         if rows[index].params.penalised:
             _penalise(own[place], rows[index])
-    chosen: dict[int, int] = {}
+    chosen: dict[int, int | None] = {}
     if greedy := [place for place, index in enumerate(picked) if rows[index].params.greedy]:
         best = own[torch.tensor(greedy, device=own.device)].max(-1).indices.tolist()
         chosen |= {picked[place]: token_id for place, token_id in zip(greedy, best, strict=True)}
@@ -112,7 +120,7 @@ def _choose_anew(logits: torch.Tensor, rows: Sequence[SamplingRow], finite: list
         bits = [uniform_bits(row.seed, len(row.output_token_ids)) for row in lucky]
         tokens = draw_tokens(tempered, [row.params for row in lucky], bits)
         chosen |= {picked[place]: token_id for place, token_id in zip(drawn, tokens, strict=True)}
-    return chosen
+    return chosen | {picked[place]: None for place in empty}
 
 
 def _bias(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
@@ -127,6 +135,26 @@ def _bias(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> None:
         places, tokens, values = zip(*added, strict=True)
         where = (torch.tensor(places, device=logits.device), torch.tensor(tokens, device=logits.device))
         logits.index_put_(where, torch.tensor(values, dtype=logits.dtype, device=logits.device), accumulate=True)
+
+
+def _mask(logits: torch.Tensor, rows: Sequence[SamplingRow]) -> list[int]:
+    """Put minus infinity in `logits` `[rows, vocab]` wherever a row's mask says no; in place.
+
+    Returns the rows in which no token is left; they are set to zeros, so that a token can be drawn and thrown away.
+    """
+    masked = [(place, row.mask) for place, row in enumerate(rows) if row.mask is not None]
+    if not masked:
+        return []
+    size = logits.shape[1]
+    forbidden = np.ones((len(masked), size), np.bool_)  # also what only another row's adapter adds
+    for index, (_, mask) in enumerate(masked):
+        allowed = np.unpackbits(mask.view(np.uint8), count=min(size, 32 * len(mask)), bitorder="little")
+        forbidden[index, : len(allowed)] = allowed == 0
+    places = torch.tensor([place for place, _ in masked], device=logits.device)
+    left = logits[places].masked_fill_(torch.from_numpy(forbidden).to(logits.device), -math.inf)
+    empty = left.amax(-1) == -math.inf
+    logits[places] = left.masked_fill_(empty[:, None], 0.0)
+    return [int(place) for place in places[empty].tolist()]
 
 
 def _penalise(logits: torch.Tensor, row: SamplingRow) -> None:

@@ -9,6 +9,7 @@ from graftwork.engine.block_keys import BlockKeys
 from graftwork.engine.detokenizer import Detokenizer
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.request import AdapterHandle, Caller, TokenLogprob
+from graftwork.engine.row_grammar import RowGrammar
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.stop import StopMatcher
 from graftwork.engine.text import Text
@@ -40,6 +41,7 @@ class Sequence:
     text: Text  # the base's, or that of an adapter which brings its own words
     caller: Caller = field(default_factory=Caller)
     echo: str = ""  # what the answer's text begins with
+    grammar: RowGrammar | None = None  # what the answer may be; None: anything
     pooler: Pooler | None = None  # of a row that generates nothing and ends with its prompt
     arrival: int = 0
     paid: int = 0  # tokens, from the beginning, that were counted in the tenant's share

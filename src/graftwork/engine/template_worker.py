@@ -1,45 +1,23 @@
-"""A process that renders chat templates of strangers: `python -m graftwork.engine.template_worker BYTES SECONDS`.
+"""A process that renders chat templates of strangers.
 
-It reads one JSON object a line, `{"template", "fields", "max_chars"}`, and answers each with one line, `{"text"}` or
-`{"error"}`. It may have BYTES of address space and, for each line, SECONDS of processor time; past that it dies.
+It is asked `{"template", "fields", "max_chars"}` and answers `{"text"}` or `{"error"}`.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import resource
-import sys
 from functools import lru_cache
 from typing import Any
 
 import jinja2
 
 from graftwork.adapters.companions.chat_template import environment
+from graftwork.engine.limited_worker import serve
 
-READY = b"ready\n"
 _MAX_ERROR_CHARS = 500
 
 
-def main() -> None:
-    memory_bytes, time_s = int(sys.argv[1]), float(sys.argv[2])
-    _limit(resource.RLIMIT_AS, memory_bytes)
-    _limit(resource.RLIMIT_FSIZE, 0)
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_NPROC, 0)
-    out = sys.stdout.buffer
-    out.write(READY)
-    out.flush()
-    for line in sys.stdin.buffer:
-        spent = resource.getrusage(resource.RUSAGE_SELF)
-        _limit(resource.RLIMIT_CPU, math.ceil(spent.ru_utime + spent.ru_stime + time_s) + 1)
-        out.write(json.dumps(_answer(line)).encode() + b"\n")
-        out.flush()
-
-
-def _answer(line: bytes) -> dict[str, str]:
+def _answer(asked: dict[str, Any]) -> dict[str, Any]:
     try:
-        asked = json.loads(line)
         return {"text": _render(asked["template"], asked["fields"], asked["max_chars"])}
     except MemoryError:
         return {"error": "it needs more memory than a template may have"}
@@ -64,11 +42,5 @@ def _compiled(source: str) -> jinja2.Template:
     return environment().from_string(source)
 
 
-def _limit(what: int, amount: int) -> None:
-    """The soft limit, so that it can be moved on; never above the hard one."""
-    _, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (amount if hard == resource.RLIM_INFINITY else min(amount, hard), hard))
-
-
 if __name__ == "__main__":
-    main()
+    serve(_answer)

@@ -9,7 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from graftwork.engine.template_process import TemplateLimits, TemplateProcess
+from graftwork.engine.limited_process import ProcessLimits
+from graftwork.engine.template_process import TemplateProcess
 from graftwork.errors import InvalidRequest, Unavailable
 
 #: Different templates with a living process, some 20 MB each; adapters with the same template share one. As many more
@@ -32,7 +33,7 @@ class _Worker:
 class Templates:
     """Owns the processes; of too many the one that was used the longest ago ends."""
 
-    def __init__(self, limits: TemplateLimits, most: int = _MOST) -> None:
+    def __init__(self, limits: ProcessLimits, most: int = _MOST) -> None:
         self._limits, self._most = limits, most
         self._lock = threading.Lock()
         self._workers: OrderedDict[str, _Worker] = OrderedDict()
@@ -67,9 +68,8 @@ class Templates:
             workers = list(self._workers.values())
             self._workers.clear()
         for worker in workers:
-            worker.process.kill()
+            worker.process.end()
             worker.thread.shutdown(wait=True)
-            worker.process.kill()  # one that the last call may have started meanwhile
 
     def _do(self, call: Callable[[TemplateProcess], Result], worker: _Worker) -> Result:
         if not worker.lives and not self._closed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,15 @@ from graftwork.errors import InvalidRequest, Refused
 from graftwork.models.tokenizer import load_tokenizer
 
 _MAX_TEMPLATE_TOKENS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a grammar is prepared for: a tokenizer by its content, the token ids, and those that end an answer."""
+
+    digest: str
+    size: int
+    stop_ids: frozenset[int]
 
 
 class Text:
@@ -105,6 +115,30 @@ class Text:
             return self._start + self._encode(prompt, max_tokens, field="prompt")
         return self._checked(prompt)
 
+    @property
+    def tool_template(self) -> str | None:
+        """Source of the template that renders a conversation with tools."""
+        own: str | dict[str, str] | None = self.template or self._tokenizer.chat_template
+        return own.get("tool_use") or own.get("default") if isinstance(own, dict) else own
+
+    def vocabulary(self) -> Vocabulary:
+        """Equal where the same tokens mean the same; the first call takes a while for large tokenizers."""
+        return Vocabulary(self._table.digest, self.vocab_size, self.stop_ids)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bytes of an answer's tokens, one after another, are its text."""
+        return self._table.exact
+
+    def skips(self, token_id: int) -> bool:
+        """Whether the token is no part of a text: special or unknown."""
+        return self._table.skips(token_id)
+
+    def plain_ids(self, text: str) -> list[int]:
+        """The token ids of a text as it stands, without anything before or after it."""
+        ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+        return ids
+
     def detokenizer(self, after: Sequence[int] = ()) -> Detokenizer:
         """A fresh one for one answer, which is shown after the text of the tokens `after`."""
         return self._table.detokenizer(after)
@@ -154,13 +188,17 @@ class Text:
             assert process is not None, "a stranger's template runs nowhere else"
             fields: dict[str, Any] = {
                 "messages": messages,
-                "tools": None,
+                "tools": list(prompt.tools) or None,
                 "documents": None,
                 "add_generation_prompt": True,
             }
             return process.render({**fields, **self._variables}, (max_tokens or _MAX_TEMPLATE_TOKENS) * self._longest)
         try:
-            return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            return str(
+                self._tokenizer.apply_chat_template(
+                    messages, tools=list(prompt.tools) or None, tokenize=False, add_generation_prompt=True
+                )
+            )
         except Exception as error:  # a template is a program of the base's; whatever it raises is its refusal
             raise InvalidRequest(
                 f"The base model's chat template refused the messages: {error}", field="messages"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from graftwork.engine.call_reader import CallPiece, CallReader
 from graftwork.engine.request import Delta, TokenLogprob
 from graftwork.gateway.signature import Signature
 
@@ -52,18 +53,53 @@ class Choice:
     completion_tokens: int = 0
     cached_tokens: int = 0
     offset: TextOffset = field(default_factory=TextOffset)
+    #: Finds the calls of tools in it, where it may have some; `calls` has them as they grow, in OpenAI's shape.
+    reader: CallReader | None = None
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    def read(self, delta: Delta) -> list[Mapping[str, Any]]:
+        """What a step adds to a message that may call tools, as OpenAI's deltas."""
+        assert self.reader is not None, "tools were offered"
+        pieces = self.reader.push(delta.text, end=delta.finish_reason is not None)
+        return [_delta(piece) for piece in pieces]
+
+    def finish(self, reason: str | None) -> str | None:
+        """Why it ended, in OpenAI's words: a whole call is a reason of its own."""
+        called = self.reader is not None and self.reader.calls
+        return "tool_calls" if called and reason == "stop" else reason
 
     def add(self, delta: Delta) -> None:
-        self.text.append(delta.text)
+        if self.reader is None:
+            self.text.append(delta.text)
+        else:
+            for one in self.read(delta):
+                self._grow(one)
         self.logprobs.extend(delta.logprobs)
         self.prompt_logprobs = self.prompt_logprobs or delta.prompt_logprobs
-        self.finish_reason = delta.finish_reason or self.finish_reason
+        self.finish_reason = self.finish(delta.finish_reason) or self.finish_reason
         self.count(delta)
 
     def count(self, delta: Delta) -> None:
         """Take over the numbers of tokens, which every step tells."""
         self.prompt_tokens, self.completion_tokens = delta.prompt_tokens, delta.completion_tokens
         self.cached_tokens = delta.cached_tokens
+
+    def _grow(self, delta: Mapping[str, Any]) -> None:
+        self.text.append(delta.get("content", ""))
+        for call in delta.get("tool_calls", ()):
+            if "id" in call:
+                self.calls.append({key: call[key] for key in ("id", "type", "function")})
+            else:
+                self.calls[call["index"]]["function"]["arguments"] += call["function"]["arguments"]
+
+
+def _delta(piece: CallPiece) -> Mapping[str, Any]:
+    if piece.call is None:
+        return {"content": piece.text}
+    if piece.name is None:
+        return {"tool_calls": [{"index": piece.call, "function": {"arguments": piece.text}}]}
+    function = {"name": piece.name, "arguments": piece.text}
+    return {"tool_calls": [{"index": piece.call, "id": piece.id, "type": "function", "function": function}]}
 
 
 class AnswerShape(Protocol):

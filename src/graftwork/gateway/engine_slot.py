@@ -13,6 +13,7 @@ from graftwork.adapters.outline import Outline
 from graftwork.artifacts.disk_budget import Kept
 from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.engine.residency import Residency
+from graftwork.engine.tool_formats import ToolFormat
 from graftwork.errors import GraftworkError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,10 @@ class GenerationEngine(Protocol):
 
     async def companions(self, handle: AdapterHandle) -> Companions:
         """What a version carries beside its weights; raises as `generate`."""
+        ...
+
+    async def tool_format(self, adapter: AdapterHandle | None, *, own: bool) -> ToolFormat:
+        """How an adapter, or the base, writes calls of tools; raises InvalidRequest where its template does not say."""
         ...
 
     def stats(self) -> Any:

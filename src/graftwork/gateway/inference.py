@@ -10,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS
+from graftwork.engine.grammar import Grammar
 from graftwork.engine.request import ChatPrompt, GenerationRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
-from graftwork.gateway.answer_shape import AnswerShape, Envelope
+from graftwork.gateway.answer_shape import AnswerShape, Choice, Envelope
 from graftwork.gateway.choosing import Chosen, choose_for
 from graftwork.gateway.disconnect import EventStream, unless_gone
 from graftwork.gateway.openapi import body_of
@@ -21,6 +22,7 @@ from graftwork.gateway.sampling import choice_params
 from graftwork.gateway.services import Services, services_of
 from graftwork.gateway.shapes import CHAT, TEXT
 from graftwork.gateway.streaming import events, whole
+from graftwork.gateway.tool_use import tool_use
 from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest
 
@@ -32,7 +34,8 @@ async def chat_completions(request: Request) -> Response:
     """The assistant's next message, whole or streamed."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, ChatRequest)
-    prompt = ChatPrompt(tuple(message.for_template() for message in body.messages))
+    tools = tuple(tool.for_template() for tool in body.tools or ()) if body.offered else ()
+    prompt = ChatPrompt(tuple(message.for_template() for message in body.messages), tools)
     return await _answer(request, services, body, [prompt], CHAT)
 
 
@@ -57,16 +60,18 @@ async def _answer(
     own = handle is not None and body.companions != "base"
     defaults = (await chosen.engine.companions(handle)).defaults if handle and own else NO_DEFAULTS
     params = choice_params(body, defaults)
-    requests = _generation_requests(signature.request_id, prompts, body, params, chosen)
+    tools = await tool_use(chosen, body) if isinstance(body, ChatRequest) else None
+    grammar = Grammar(*body.form) if body.form is not None else None
+    grammar = tools.grammar(grammar) if tools is not None else grammar
+    requests = _generation_requests(signature.request_id, prompts, body, params, chosen, grammar)
+    choices = [Choice(reader=tools.reader() if tools is not None else None) for _ in requests]
     pieces = services.generations.run(chosen.engine, requests, chosen.model)
     if not body.stream:
-        answer: dict[str, Any] = await unless_gone(
-            request.receive, whole(pieces, envelope, len(requests), logprobs=logprobs)
-        )
+        answer: dict[str, Any] = await unless_gone(request.receive, whole(pieces, envelope, choices, logprobs=logprobs))
         return JSONResponse(answer, headers=signature.headers())
     # The first piece is awaited before the headers leave, so that what is wrong has a real status.
     first = await unless_gone(request.receive, pieces.__anext__())
-    stream = events(first, pieces, envelope, len(requests), logprobs=logprobs, include_usage=body.include_usage)
+    stream = events(first, pieces, envelope, choices, logprobs=logprobs, include_usage=body.include_usage)
     return EventStream(stream, source=pieces, headers=signature.headers())
 
 
@@ -76,12 +81,13 @@ def _generation_requests(
     body: ChatRequest | CompletionRequest,
     params: Sequence[SamplingParams],
     chosen: Chosen,
+    grammar: Grammar | None,
 ) -> list[GenerationRequest]:
     own = body.companions != "base"
     each = [(prompt, one) for prompt in prompts for one in params]
     return [
         GenerationRequest(
-            f"{request_id}-{index}", prompt, one, chosen.adapter, own, body.usual_tokens, caller=chosen.caller
+            f"{request_id}-{index}", prompt, one, chosen.adapter, own, body.usual_tokens, chosen.caller, grammar
         )
         for index, (prompt, one) in enumerate(each)
     ]

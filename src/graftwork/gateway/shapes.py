@@ -15,9 +15,10 @@ class _Chat:
     chunk_object = "chat.completion.chunk"
 
     def choice(self, index: int, choice: Choice, *, logprobs: bool) -> Mapping[str, Any]:
+        text, calls = "".join(choice.text), {"tool_calls": choice.calls} if choice.calls else {}
         return {
             "index": index,
-            "message": {"role": "assistant", "content": "".join(choice.text), "refusal": None},
+            "message": {"role": "assistant", "content": text or (None if calls else ""), "refusal": None, **calls},
             "logprobs": self.logprobs(choice.logprobs, choice.offset) if logprobs else None,
             "finish_reason": choice.finish_reason,
         }

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from graftwork.engine.request import Delta
 from graftwork.gateway.answer_shape import DONE, Choice, Envelope
 from graftwork.gateway.errors import sse_error
 from graftwork.gateway.generation import Piece
@@ -15,10 +16,9 @@ _NULL = "null"
 
 
 async def whole(
-    pieces: AsyncGenerator[Piece, None], envelope: Envelope, count: int, *, logprobs: bool
+    pieces: AsyncGenerator[Piece, None], envelope: Envelope, choices: list[Choice], *, logprobs: bool
 ) -> dict[str, Any]:
-    """The body of an answer with `count` choices; raises what the engine raises."""
-    choices = [Choice() for _ in range(count)]
+    """The body of an answer with these choices, which are empty so far; raises what the engine raises."""
     async with aclosing(pieces):
         async for index, delta in pieces:
             choices[index].add(delta)
@@ -29,17 +29,16 @@ async def events(
     first: Piece,
     rest: AsyncGenerator[Piece, None],
     envelope: Envelope,
-    count: int,
+    choices: list[Choice],
     *,
     logprobs: bool,
     include_usage: bool,
 ) -> AsyncGenerator[bytes, None]:
     """The answer as events; a failure midway is the last of them."""
-    choices = [Choice() for _ in range(count)]
     writer = _Writer(envelope, logprobs=logprobs, include_usage=include_usage)
     try:
         async with aclosing(rest):
-            for index in range(count):
+            for index in range(len(choices)):
                 if opening := writer.opening(index):
                     yield opening
             if written := writer.piece(choices, first):
@@ -76,6 +75,8 @@ class _Writer:
         index, delta = piece
         choice = choices[index]
         choice.count(delta)
+        if choice.reader is not None:
+            return self._calls(index, choice, delta)
         if not (delta.text or delta.finish_reason or (self._logprobs and delta.logprobs)):
             return None
         logprobs = _NULL
@@ -84,3 +85,19 @@ class _Writer:
         finish = f'"{delta.finish_reason}"' if delta.finish_reason else _NULL
         body = self._shape.piece(index, json.dumps(delta.text), logprobs, finish)
         return f"{self._before}{body}{self._last if delta.finish_reason else self._after}".encode()
+
+    def _calls(self, index: int, choice: Choice, delta: Delta) -> bytes | None:
+        """The chunks of a step that may call tools: one for each thing that it adds."""
+        deltas = choice.read(delta)
+        if not deltas and not delta.finish_reason and not (self._logprobs and delta.logprobs):
+            return None
+        chunks: list[str] = []
+        logprobs = self._shape.logprobs(delta.logprobs, choice.offset) if self._logprobs and delta.logprobs else None
+        for one in deltas or [{}]:
+            body = {"index": index, "delta": one, "logprobs": logprobs, "finish_reason": None}
+            logprobs = None
+            if len(chunks) + 1 >= len(deltas):
+                body["finish_reason"] = choice.finish(delta.finish_reason)
+            after = self._last if body["finish_reason"] else self._after
+            chunks.append(f"{self._before}{json.dumps(body)}{after}")
+        return "".join(chunks).encode()

@@ -76,6 +76,10 @@ def _complaint(kind: str, error: Mapping[str, Any]) -> str:
             return f"must be more than {limits['gt']}{_given(error)}"
         case "less_than_equal":
             return f"must be at most {limits['le']}{_given(error)}"
+        case "too_short":
+            return f"must have at least {limits['min_length']}"
+        case "string_pattern_mismatch":
+            return f"must match {limits['pattern']}"
         case "too_long":
             return f"must have at most {limits['max_length']} entries"
         case "string_too_long":

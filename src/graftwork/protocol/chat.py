@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.body import Body
 from graftwork.protocol.not_yet import NOT_YET_CHAT, refuse_not_yet
 from graftwork.protocol.sampling import INT32, SamplingFields
+from graftwork.protocol.tools import MAX_TOOLS, Function, NamedTool, Tool, ToolCall, ToolChoice
 
 MAX_TOP_LOGPROBS = 20
 MAX_MESSAGES = 2048
@@ -17,10 +18,10 @@ MAX_PARTS = 256
 
 
 def _role(value: Any) -> Any:
-    if value in ("tool", "function"):
-        raise ValueError(f"{value!r} is not supported yet")
-    if value not in ("system", "developer", "user", "assistant"):
-        raise ValueError("must be one of 'system', 'developer', 'user', 'assistant'")
+    if value == "function":
+        raise ValueError("'function' is not supported; use 'tool'")
+    if value not in ("system", "developer", "user", "assistant", "tool"):
+        raise ValueError("must be one of 'system', 'developer', 'user', 'assistant', 'tool'")
     return value
 
 
@@ -45,14 +46,31 @@ def _text(value: Any) -> Any:
 
 
 class Message(Body):
-    """One turn of the conversation; its content is always one string after reading."""
+    """One turn of the conversation; its content is always one string after reading, empty where there is none."""
 
-    role: Annotated[Literal["system", "developer", "user", "assistant"], BeforeValidator(_role)]
-    content: Annotated[str, BeforeValidator(_text)]
+    role: Annotated[Literal["system", "developer", "user", "assistant", "tool"], BeforeValidator(_role)]
+    content: Annotated[str, BeforeValidator(_text)] = ""
+    tool_calls: Annotated[list[ToolCall] | None, Field(max_length=MAX_TOOLS)] = None
+    tool_call_id: str | None = None
+    name: str | None = None
 
-    def for_template(self) -> dict[str, str]:
-        """As chat templates know it: they have no `developer`."""
-        return {"role": "system" if self.role == "developer" else self.role, "content": self.content}
+    @model_validator(mode="before")
+    @classmethod
+    def _without_content(cls, given: Any) -> Any:
+        """Only a message of calls may have none."""
+        if isinstance(given, dict) and given.get("tool_calls") and given.get("content") is None:
+            return {**given, "content": ""}
+        return given if not isinstance(given, dict) or "content" in given else {**given, "content": None}
+
+    def for_template(self) -> dict[str, Any]:
+        """As chat templates know it: they have no `developer`, and calls have their arguments as objects."""
+        made: dict[str, Any] = {"role": "system" if self.role == "developer" else self.role, "content": self.content}
+        if self.tool_calls:
+            made["tool_calls"] = [call.for_template() for call in self.tool_calls]
+        if self.role == "tool":
+            made["tool_call_id"] = self.tool_call_id
+            made |= {"name": self.name} if self.name else {}
+        return made
 
 
 class ChatRequest(SamplingFields):
@@ -62,6 +80,9 @@ class ChatRequest(SamplingFields):
     max_completion_tokens: Annotated[int | None, Field(ge=1, lt=INT32)] = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int | None, Field(ge=0, le=MAX_TOP_LOGPROBS)] = None
+    tools: Annotated[list[Tool] | None, Field(max_length=MAX_TOOLS)] = None
+    tool_choice: ToolChoice = None
+    parallel_tool_calls: bool | None = None
 
     def check(self) -> None:
         refuse_not_yet(self.model_extra or {}, NOT_YET_CHAT)
@@ -69,12 +90,46 @@ class ChatRequest(SamplingFields):
         if not self.messages:
             raise InvalidRequest("messages is empty; give at least one message.", field="messages")
         for index, message in enumerate(self.messages):
-            for field in ("tool_calls", "function_call", "audio"):
-                if (message.model_extra or {}).get(field):
-                    where = f"messages.{index}.{field}"
-                    raise InvalidRequest(f"{where} is not supported yet. Leave it out.", field=where)
+            self._check_message(index, message)
+        self._check_tools()
         if self.top_logprobs is not None and not self.logprobs:
             raise InvalidRequest("top_logprobs needs logprobs to be true.", field="top_logprobs")
+
+    def _check_message(self, index: int, message: Message) -> None:
+        for field in ("function_call", "audio"):
+            if (message.model_extra or {}).get(field):
+                where = f"messages.{index}.{field}"
+                raise InvalidRequest(f"{where} is not supported yet. Leave it out.", field=where)
+        if message.tool_calls and message.role != "assistant":
+            where = f"messages.{index}.tool_calls"
+            raise InvalidRequest(f"{where} belongs to messages of the assistant.", field=where)
+        if message.role == "tool" and not message.tool_call_id:
+            where = f"messages.{index}.tool_call_id"
+            raise InvalidRequest(f"{where} is required: it says which call this answers.", field=where)
+
+    def _check_tools(self) -> None:
+        names = [tool.function.name for tool in self.tools or ()]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InvalidRequest(f"tools names the function {twice} twice.", field="tools")
+        if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in names:
+            raise InvalidRequest(
+                f"tool_choice names the function {self.tool_choice.function.name}, which is not one of the tools.",
+                field="tool_choice",
+            )
+        if self.tool_choice == "required" and not names:
+            raise InvalidRequest("tool_choice is 'required' and there are no tools.", field="tool_choice")
+
+    @property
+    def offered(self) -> list[Function]:
+        """The functions that the model may call; none where `tool_choice` says so."""
+        return [] if self.tool_choice == "none" else [tool.function for tool in self.tools or ()]
+
+    @property
+    def must_call(self) -> list[Function]:
+        """Those of which it must call one."""
+        if isinstance(self.tool_choice, NamedTool):
+            return [one for one in self.offered if one.name == self.tool_choice.function.name]
+        return self.offered if self.tool_choice == "required" else []
 
     @property
     def repeats_prompt(self) -> bool:

@@ -20,21 +20,13 @@ _BOTH: dict[str, tuple[Any, ...]] = _OURS | {
     "use_beam_search": (False,),
     "logits_processors": ([],),
     "bad_words": ([],),
-    "guided_json": (),
-    "guided_regex": (),
-    "guided_choice": (),
-    "guided_grammar": (),
-    "structured_outputs": (),
     "lora_request": (),
 }
 
 NOT_YET_CHAT: dict[str, tuple[Any, ...]] = _BOTH | {
     "echo": (False,),
-    "tools": ([],),
-    "tool_choice": ("none",),
     "functions": ([],),
     "function_call": ("none",),
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
     "audio": (),
     "prediction": (),
@@ -46,7 +38,6 @@ NOT_YET_CHAT: dict[str, tuple[Any, ...]] = _BOTH | {
 
 NOT_YET_COMPLETIONS: dict[str, tuple[Any, ...]] = _BOTH | {
     "suffix": ("",),
-    "response_format": ({"type": "text"},),
 }
 
 #: vLLM's own fields among them.

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from graftwork.errors import InvalidRequest
-from graftwork.protocol.adapters import AdapterFields
 from graftwork.protocol.body import Body
+from graftwork.protocol.structured import StructuredFields
 
 MAX_STOP_TOKEN_IDS = 16
 MAX_CHOICES = 128  # OpenAI's own limit of n
@@ -46,7 +46,7 @@ class StreamOptions(Body):
     include_usage: bool | None = None
 
 
-class SamplingFields(AdapterFields):
+class SamplingFields(StructuredFields):
     """The fields that /v1/chat/completions and /v1/completions share, with OpenAI's and vLLM's ranges."""
 
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
@@ -76,6 +76,7 @@ class SamplingFields(AdapterFields):
     stream_options: StreamOptions | None = None
 
     def check(self) -> None:
+        _ = self.form  # two at once are refused
         if self.best_of is not None and self.best_of != self.choices:
             raise InvalidRequest(
                 f"best_of is {self.best_of} and n is {self.choices}: no choice is thrown away here. Leave best_of out.",

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import jinja2
 import jinja2.ext
+import jinja2.meta
 import jinja2.nodes
 import jinja2.parser
 import jinja2.sandbox
@@ -88,6 +90,15 @@ def environment() -> jinja2.Environment:
         namespace=_Namespace,
     )
     return made
+
+
+@lru_cache(maxsize=64)
+def reads_tools(source: str) -> bool:
+    """Whether a template asks for `tools`; it is parsed and nothing of it is evaluated."""
+    try:
+        return "tools" in jinja2.meta.find_undeclared_variables(environment().parse(source))
+    except (jinja2.TemplateError, RecursionError):
+        return False
 
 
 def syntax_problem(source: str) -> str | None:

@@ -1,0 +1,175 @@
+"""Grammars: prepares what requests ask of their answers' form, beside the step loop, and keeps it for the next."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from llguidance import LLMatcher, LLTokenizer
+
+from graftwork.engine.grammar import MAX_GRAMMAR_BYTES, Grammar
+from graftwork.engine.grammar_limits import PARSER_LIMITS
+from graftwork.engine.grammar_tokenizer import grammar_tokenizer
+from graftwork.engine.limited_process import LimitedProcess, ProcessLimits
+from graftwork.engine.row_grammar import RowGrammar, reason_of
+from graftwork.engine.text import Text, Vocabulary
+from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
+
+#: So many grammars are prepared at once; a bad one holds up its own thread for as long as it may take.
+_THREADS = 4
+#: What is kept: so much memory of grammars, and tokenizers, some 20 MB each.
+_ROOM_BYTES, _TOKENIZERS = 256 << 20, 8
+_MOST = 1024
+#: A grammar in llguidance's words is not much longer than in the request's.
+_ANSWER_BYTES = 16 * MAX_GRAMMAR_BYTES
+_STOPPED = "The server is shutting down."
+
+#: The tokens that it is for, and the digest of the grammar.
+Key = tuple[Vocabulary, str]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A grammar for one vocabulary, at its beginning: rows get copies."""
+
+    matcher: LLMatcher
+    vocab_size: int
+    num_bytes: int
+
+
+class Grammars:
+    """Owns prepared grammars, by vocabulary and digest: one is prepared once for all who wait for it.
+
+    NOTE: each is first tried out in a process with limits: llguidance bounds most of what a grammar costs, but a long
+    chain of references overflows the stack, and a large `multipleOf` takes gigabytes.
+    """
+
+    def __init__(self, limits: ProcessLimits, room_bytes: int = _ROOM_BYTES) -> None:
+        self._limits, self._room_bytes = limits, room_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Key, Future[Prepared]] = OrderedDict()
+        self._tokenizers: OrderedDict[Vocabulary, LLTokenizer] = OrderedDict()
+        self._processes: list[LimitedProcess] = []
+        self._own = threading.local()
+        self._closed = False
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="graftwork-grammar")
+
+    async def row(self, grammar: Grammar, text: Text) -> RowGrammar:
+        """A row's place at the beginning of `grammar`, over the tokens of `text`.
+
+        Raises:
+            InvalidRequest: it cannot be used, or takes too much time or memory; `field` is the grammar's.
+            Unavailable: the process that tries it does not start, or the server stops.
+        """
+        size = len(grammar.encoded)
+        if size > MAX_GRAMMAR_BYTES:
+            raise InvalidRequest(
+                f"{grammar.field} has {size} bytes; at most {MAX_GRAMMAR_BYTES} are read.", field=grammar.field
+            )
+        try:  # shielded, because others may wait for the same one
+            key = await asyncio.to_thread(text.vocabulary), digest_of(grammar)
+            made = await asyncio.shield(asyncio.wrap_future(self._future(key, grammar, text)))
+        except _Unusable as error:
+            raise InvalidRequest(f"{grammar.field} cannot be used: {error}", field=grammar.field) from error
+        return RowGrammar(made.matcher.deep_copy(), made.vocab_size)
+
+    def close(self) -> None:
+        """Take no more calls, end what is being tried, and wait for the threads; whoever waits is told."""
+        with self._lock:
+            self._closed = True
+        for process in self._processes:
+            process.end()
+        self._pool.shutdown(wait=True)
+
+    @property
+    def num_bytes(self) -> int:
+        """About how much memory is taken by what is kept."""
+        with self._lock:
+            return sum(map(_bytes_of, self._kept.values()))
+
+    def _future(self, key: Key, grammar: Grammar, text: Text) -> Future[Prepared]:
+        with self._lock:
+            if self._closed:
+                raise Unavailable(_STOPPED)
+            if (future := self._kept.get(key)) is None:
+                future = self._kept[key] = self._pool.submit(self._prepare, key, grammar, text)
+            self._kept.move_to_end(key)
+            return future
+
+    def _prepare(self, key: Key, grammar: Grammar, text: Text) -> Prepared:
+        try:
+            words, num_bytes = self._try(grammar)
+            matcher = LLMatcher(self._tokenizer(key[0], text), words, limits=PARSER_LIMITS, log_level=0)
+            row = RowGrammar(matcher.deep_copy(), text.vocab_size)
+            row.mask()
+            if matcher.is_error() or row.problem is not None:
+                raise _Unusable(row.problem or reason_of(matcher.get_error()))
+            self._make_room(num_bytes)
+            return Prepared(matcher, text.vocab_size, num_bytes)
+        except BaseException as error:
+            with self._lock:  # nothing is kept of a failure
+                del self._kept[key]
+            if isinstance(error, GraftworkError | _Unusable):
+                raise
+            raise _Unusable(f"{type(error).__name__}: {error}") from error  # a panic in Rust is no Exception
+
+    def _try(self, grammar: Grammar) -> tuple[str, int]:
+        """The grammar in llguidance's words, and its size in bytes, of a process that this thread keeps for it."""
+        process: LimitedProcess | None = getattr(self._own, "process", None)
+        if process is None:
+            process = LimitedProcess("graftwork.engine.grammar_worker", "tries grammars", self._limits)
+            self._own.process = process
+            with self._lock:
+                self._processes.append(process)
+                if self._closed:
+                    process.end()
+        answer = process.ask({"kind": grammar.kind, "source": grammar.source}, _ANSWER_BYTES)
+        if self._closed:
+            raise Unavailable(_STOPPED)
+        if answer is None:
+            raise _Unusable(f"it is nested too deeply, or takes more than {self._limits}.")
+        if "error" in answer:
+            raise _Unusable(answer["error"])
+        return answer["grammar"], answer["bytes"]
+
+    def _tokenizer(self, vocabulary: Vocabulary, text: Text) -> LLTokenizer:
+        with self._lock:
+            if (known := self._tokenizers.get(vocabulary)) is not None:
+                self._tokenizers.move_to_end(vocabulary)
+                return known
+        try:
+            made = grammar_tokenizer(text)
+        except ValueError as error:
+            raise _Unusable(f"this model's tokenizer cannot be followed: {error}") from error
+        with self._lock:
+            self._tokenizers[vocabulary] = made
+            if len(self._tokenizers) > _TOKENIZERS:
+                self._tokenizers.popitem(last=False)
+        return made
+
+    def _make_room(self, num_bytes: int) -> None:
+        """Let go of what was used the longest ago."""
+        with self._lock:
+            kept = sum(map(_bytes_of, self._kept.values()))
+            for key, future in list(self._kept.items()):
+                if kept + num_bytes <= self._room_bytes and len(self._kept) <= _MOST:
+                    return
+                if future.done():
+                    kept -= _bytes_of(future)
+                    del self._kept[key]
+
+
+class _Unusable(Exception):
+    """Why a grammar cannot be used; whoever asked knows by which field."""
+
+
+def digest_of(grammar: Grammar) -> str:
+    return hashlib.sha256(grammar.kind.encode() + b"\0" + grammar.encoded).hexdigest()
+
+
+def _bytes_of(future: Future[Prepared]) -> int:
+    return future.result().num_bytes if future.done() and future.exception() is None else 0

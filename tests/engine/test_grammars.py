@@ -1,0 +1,208 @@
+"""What requests ask of their answers' form: prepared, refused with a reason, kept, and never mixed up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import decoders
+
+from graftwork.adapters.companions.companions import Companions
+from graftwork.adapters.companions.tokenizer_additions import AddedToken as Added
+from graftwork.engine import grammars as module
+from graftwork.engine.grammar import MAX_GRAMMAR_BYTES, Grammar, GrammarKind
+from graftwork.engine.grammars import Grammars
+from graftwork.engine.limited_process import ProcessLimits
+from graftwork.engine.row_grammar import RowGrammar
+from graftwork.engine.text import Text
+from graftwork.errors import InvalidRequest, Unavailable
+from support.tiny import byte_tokenizer
+
+
+def _chain(length: int) -> str:
+    return "start: r0\n" + "".join(f"r{n}: r{n + 1}\n" for n in range(length)) + f'r{length}: "a"'
+
+
+def _references(length: int) -> dict[str, Any]:
+    links = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(length)}
+    return {"$ref": "#/$defs/d0", "$defs": {**links, f"d{length}": {}}}
+
+
+NASTY: dict[str, tuple[GrammarKind, Any, str]] = {
+    "no JSON": ("json", "{", "EOF"),
+    "no schema": ("json", [1], "object"),
+    "unknown type": ("json", {"type": "nul"}, "nul"),
+    "unsupported keyword": ("json", {"type": "object", "not": {"type": "null"}}, "not"),
+    "nothing fits": ("json", {"type": "integer", "minimum": 5, "maximum": 3}, "Unsatisfiable"),
+    "remote reference": ("json", {"$ref": "http://127.0.0.1:1/schema.json"}, "does not fetch"),
+    "file reference": ("json", {"$ref": "file:///etc/passwd"}, "does not fetch"),
+    "missing reference": ("json", {"$ref": "#/$defs/nobody"}, "nobody"),
+    "refers to itself": ("json", {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "cannot be used"),
+    "chain of references": ("json", _references(6000), "nested too deeply"),
+    "deep": ("json", '{"items":' * 5000 + "{}" + "}" * 5000, "recursion"),
+    "five thousand properties": ("json", {"type": "object", "properties": {f"p{n}": {} for n in range(5000)}}, "too "),
+    "gigabytes": ("json", {"type": "integer", "multipleOf": 50_000_017}, "more than"),
+    "a megabyte": ("json", {"const": "x" * (1 << 20)}, f"at most {MAX_GRAMMAR_BYTES}"),
+    "not a regex": ("regex", "(a", "unclosed"),
+    "look-around": ("regex", "(?=a)b", "look-around"),
+    "back-reference": ("regex", r"(a)\1", "backreference"),
+    "deep regex": ("regex", "(" * 20000 + "a" + ")" * 20000, "cannot be used"),
+    "chain of rules": ("grammar", _chain(9000), "nested too deeply"),
+    "unknown rule": ("grammar", "start: nobody", "nobody"),
+    "no start": ("grammar", 'begin: "a"', "start"),
+    "bad GBNF": ("grammar", 'root ::= "a', "cannot be used"),
+}
+
+
+@pytest.fixture(scope="module")
+def grammars() -> Iterator[Grammars]:
+    made = Grammars(ProcessLimits(4.0))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def text() -> Text:
+    return Text(byte_tokenizer(), vocab_size=256, stop_ids=frozenset({0}))
+
+
+def allowed(row: RowGrammar) -> set[int]:
+    return set(np.flatnonzero(np.unpackbits(row.mask().view(np.uint8), bitorder="little")).tolist())
+
+
+def ids(text: Text, content: str) -> list[int]:
+    return list(text.encode(content))
+
+
+@pytest.mark.parametrize("name", NASTY)
+async def test_what_cannot_be_used_is_said_by_its_field_and_soon(grammars: Grammars, text: Text, name: str) -> None:
+    kind, source, words = NASTY[name]
+    field = "response_format.json_schema.schema"
+    made = Grammar(kind, source if isinstance(source, str) else json.dumps(source), field)
+    with pytest.raises(InvalidRequest, match=re.escape(words)) as caught:
+        await asyncio.wait_for(grammars.row(made, text), 60)
+    assert caught.value.field == field and caught.value.message.startswith(f"{field} ")
+    assert len(caught.value.message) < 500
+
+
+async def test_a_row_goes_through_its_grammar_and_other_rows_begin_anew(grammars: Grammars, text: Text) -> None:
+    asked = Grammar("regex", "ab?")
+    first = await grammars.row(asked, text)
+    a, b = ids(text, "ab")
+    assert allowed(first) == {a}
+    assert not first.take(a) and allowed(first) == {b, 0}, "an end where it may end"
+    second = await grammars.row(asked, text)
+    assert allowed(second) == {a}
+    assert first.take(b), "nothing can follow"
+    assert second.problem is None
+
+
+async def test_one_is_prepared_once_for_all_and_kept(text: Text, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    plain = Grammars._try
+
+    def trying(self: Grammars, grammar: Grammar) -> tuple[str, int]:
+        tried.append(grammar.source)
+        return plain(self, grammar)
+
+    monkeypatch.setattr(Grammars, "_try", trying)
+    made = Grammars(ProcessLimits(20.0))
+    try:
+        rows = await asyncio.gather(*(made.row(Grammar("regex", "a{3}"), text) for _ in range(30)))
+        assert tried == ["a{3}"] and len({id(row) for row in rows}) == 30
+        await made.row(Grammar("choice", '["a{3}"]'), text)
+        await made.row(Grammar("choice", '["a{3}"]', "another field"), text)
+        assert tried == ["a{3}", '["a{3}"]'], "of another kind it is another grammar"
+        with pytest.raises(InvalidRequest):
+            await made.row(Grammar("regex", "("), text)
+        with pytest.raises(InvalidRequest):
+            await made.row(Grammar("regex", "("), text)
+        assert tried[2:] == ["(", "("], "nothing is kept of a failure"
+    finally:
+        made.close()
+
+
+async def test_what_was_used_the_longest_ago_leaves_when_there_is_no_room(
+    text: Text, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Grammars(ProcessLimits(20.0), room_bytes=1 << 20)
+    monkeypatch.setattr(made, "_try", lambda one: (f"start: /{one.source}/", 400_000))
+    try:
+        for source in ("a", "b", "a", "c", "d"):
+            await made.row(Grammar("regex", source), text)
+            assert made.num_bytes <= 1 << 20
+        assert [digest for _, digest in made._kept] == [_digest("c"), _digest("d")]
+        monkeypatch.setattr(module, "_MOST", 1)
+        await made.row(Grammar("regex", "e"), text)
+        assert len(made._kept) <= 2
+    finally:
+        made.close()
+
+
+def _digest(source: str) -> str:
+    return module.digest_of(Grammar("regex", source))
+
+
+async def test_each_vocabulary_has_its_own(grammars: Grammars, text: Text) -> None:
+    """T61: the same grammar for the base, an adapter with tokens of its own, and one with a stop token of its own."""
+    own = text.with_companions(Companions(added_tokens=(_added("<b>", 257), _added("<tool>", 256, special=True))))
+    stops = text.with_companions(Companions(stop_ids=(ids(text, "z")[0],)))
+    same = text.with_companions(Companions())
+    asked = Grammar("regex", "(<b>|<tool>)?")
+    begin = ids(text, "<")[0]
+    assert allowed(await grammars.row(asked, text)) == {begin, 0}
+    assert allowed(await grammars.row(asked, own)) == {begin, 257, 0}, "a special token is no text"
+    assert allowed(await grammars.row(asked, stops)) == {begin, 0, ids(text, "z")[0]}
+    assert same.vocabulary() == text.vocabulary() != own.vocabulary()
+    again = text.with_companions(Companions(added_tokens=(_added("<b>", 257), _added("<tool>", 256, special=True))))
+    assert again.vocabulary() == own.vocabulary(), "equal tokenizers are one"
+    row = await grammars.row(asked, own)
+    assert row.take(257)
+
+
+def _added(content: str, token_id: int, *, special: bool = False) -> Added:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return Added(id=token_id, content=content, special=special, **flags)
+
+
+async def test_a_tokenizer_that_cannot_be_followed_is_said(grammars: Grammars) -> None:
+    pieces = byte_tokenizer()
+    pieces.backend_tokenizer.decoder = decoders.WordPiece()
+    with pytest.raises(InvalidRequest, match="this model's tokenizer cannot be followed: its tokens"):
+        await grammars.row(Grammar("regex", "a"), Text(pieces, vocab_size=256, stop_ids=frozenset({0})))
+
+
+async def test_a_slow_grammar_delays_no_other(text: Text) -> None:
+    made = Grammars(ProcessLimits(1.5))
+    try:
+        await asyncio.gather(*(made.row(Grammar("regex", f"a{n}"), text) for n in range(8)))
+        slow = [Grammar("json", json.dumps({"type": "integer", "multipleOf": 50_000_017 + n})) for n in range(3)]
+        stuck = [asyncio.ensure_future(made.row(one, text)) for one in slow]
+        await asyncio.sleep(0.01)
+        await made.row(Grammar("choice", '["new"]'), text)
+        assert not any(one.done() for one in stuck)
+        failures = await asyncio.gather(*stuck, return_exceptions=True)
+        assert all(isinstance(one, InvalidRequest) for one in failures)
+        await made.row(Grammar("choice", '["newer"]'), text)
+    finally:
+        made.close()
+
+
+async def test_closing_tells_whoever_waits_and_ends_the_processes(text: Text) -> None:
+    made = Grammars(ProcessLimits(60.0))
+    asked = Grammar("json", json.dumps({"type": "integer", "multipleOf": 1_000_003}))
+    stuck = asyncio.ensure_future(made.row(asked, text))
+    await asyncio.sleep(0.05)
+    began = time.monotonic()
+    await asyncio.to_thread(made.close)
+    assert time.monotonic() - began < 10
+    with pytest.raises(Unavailable):
+        await stuck
+    with pytest.raises(Unavailable):
+        await made.row(Grammar("regex", "a"), text)
