@@ -22,7 +22,7 @@ from graftwork.errors import Conflict, InvalidRequest
 from graftwork.gateway import blobs, classify, embeddings, errors, inference, model_list, registry_routes, system
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
 from graftwork.gateway.generation import Generations
-from graftwork.gateway.openapi import describe_bodies
+from graftwork.gateway.openapi import describe
 from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
@@ -85,7 +85,7 @@ def build_app(
         include_in_schema=False,
     )
     errors.install(app)
-    describe_bodies(app)
+    describe(app)
     app.add_middleware(RequestScope, telemetry=services.telemetry)
     return app
 
