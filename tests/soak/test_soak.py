@@ -16,7 +16,7 @@ from soak.drawer import fill_drawer
 from soak.operations import OPERATIONS
 from soak.shelf import Shelf
 from soak.truths import find_truths
-from soak.world import World
+from soak.world import PATIENCE_S, World
 from support.engines import Named
 from support.fixtures import Tiny
 from support.scale import soak_seed, times
@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
     "max_num_seqs": 24,
     "max_waiting": 64,
     "max_num_batched_tokens": 128,
-    "load_timeout_s": 600.0,
+    "load_timeout_s": PATIENCE_S,
 }
 
 
@@ -54,7 +54,7 @@ async def world_of(tiny: Tiny, root: Path, seed: int) -> AsyncIterator[World]:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(times(600, 24 * 3600))
+@pytest.mark.timeout(times(900, 24 * 3600))
 async def test_whatever_happens_every_answer_is_that_of_a_solo_run_and_nothing_is_held(
     tiny: Tiny, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -38,7 +38,7 @@ Truths = Mapping[Named, tuple[Truth, ...]]
 async def find_truths(tiny: Tiny, drawer: Mapping[str, Drawn], mixes: Iterable[Named]) -> Truths:
     """Ask for every prompt with every adapter, one after the other."""
     found: dict[Named, tuple[Truth, ...]] = {}
-    room = {"adapter_cache_bytes": 1 << 27, "kv_cache_bytes": 1 << 22}
+    room = {"adapter_cache_bytes": 1 << 27, "kv_cache_bytes": 1 << 22, "load_timeout_s": 300.0}
     async with running(tiny, FolderSource(tiny.root), **room) as engine:
         for named in (None, *drawer, *mixes):
             drawn = drawer[named] if isinstance(named, str) else Drawn("", tiny.root)
