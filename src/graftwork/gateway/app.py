@@ -32,7 +32,7 @@ from graftwork.gateway import (
 )
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
 from graftwork.gateway.generation import Generations
-from graftwork.gateway.openapi import describe_bodies
+from graftwork.gateway.openapi import describe
 from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
@@ -96,7 +96,7 @@ def build_app(
             include_in_schema=False,
         )
     errors.install(app)
-    describe_bodies(app)
+    describe(app)
     app.add_middleware(RequestScope, telemetry=services.telemetry)
     return app
 

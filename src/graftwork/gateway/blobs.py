@@ -8,15 +8,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from graftwork.errors import Damaged, InvalidRequest, NotFound
+from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import BYTES, check_media_type, limited
 from graftwork.gateway.services import services_of, tenant_of
 from graftwork.gateway.spool import spooled
+from graftwork.protocol.registry_answers import BlobAnswer
 
-router = APIRouter(prefix="/api/v1/blobs", tags=["registry"], dependencies=[Depends(refuse_foreign_origin)])
+router = APIRouter(
+    prefix="/api/v1/blobs",
+    tags=["registry"],
+    dependencies=[Depends(refuse_foreign_origin)],
+    default_response_class=Response,
+)
 
 
-@router.put("/{digest}")
+@router.put("/{digest}", openapi_extra=ours({200: BlobAnswer, 201: BlobAnswer}, body=BYTES, errors=(503,)))
 async def put_blob(request: Request, digest: str) -> Response:
     """Store the body under its digest: 201, or 200 where it was there already."""
     services, tenant = services_of(request), tenant_of(request)
@@ -31,7 +38,7 @@ async def put_blob(request: Request, digest: str) -> Response:
     return JSONResponse({"digest": digest, "size": size}, 200 if before == size else 201)
 
 
-@router.head("/{digest}")
+@router.head("/{digest}", openapi_extra=ours({200: None}, errors=(400, 404)))
 async def head_blob(request: Request, digest: str) -> Response:
     """Whether the blob is there, and its size in bytes as X-Graftwork-Blob-Size."""
     size = await run_in_threadpool(services_of(request).store.has, tenant_of(request), digest)

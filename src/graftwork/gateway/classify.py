@@ -13,16 +13,17 @@ from graftwork.engine.pooled import probabilities
 from graftwork.engine.request import Pooled
 from graftwork.gateway.choosing import choose_for
 from graftwork.gateway.disconnect import unless_gone
-from graftwork.gateway.openapi import body_of
+from graftwork.gateway.openapi import inference
 from graftwork.gateway.poolings import pooling_requests, usage
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import services_of
+from graftwork.protocol.answers import ClassifyAnswer
 from graftwork.protocol.pooling import ClassifyRequest
 
-router = APIRouter(prefix="/v1", tags=["inference"])
+router = APIRouter(prefix="/v1", tags=["inference"], default_response_class=Response)
 
 
-@router.post("/classify", openapi_extra=body_of(ClassifyRequest))
+@router.post("/classify", openapi_extra=inference(ClassifyAnswer, body=ClassifyRequest))
 async def classify(request: Request) -> Response:
     """The likeliest class of each input, in order, with the probabilities of all."""
     services = services_of(request)

@@ -19,16 +19,17 @@ from graftwork.engine.request import Pooled
 from graftwork.errors import InvalidRequest
 from graftwork.gateway.choosing import Chosen, choose_for
 from graftwork.gateway.disconnect import unless_gone
-from graftwork.gateway.openapi import body_of
+from graftwork.gateway.openapi import inference
 from graftwork.gateway.poolings import pooling_requests, usage
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import services_of
+from graftwork.protocol.answers import EmbeddingAnswer
 from graftwork.protocol.pooling import EmbeddingRequest
 
-router = APIRouter(prefix="/v1", tags=["inference"])
+router = APIRouter(prefix="/v1", tags=["inference"], default_response_class=Response)
 
 
-@router.post("/embeddings", openapi_extra=body_of(EmbeddingRequest))
+@router.post("/embeddings", openapi_extra=inference(EmbeddingAnswer, body=EmbeddingRequest))
 async def embeddings(request: Request) -> Response:
     """One vector for each input, in order."""
     services = services_of(request)

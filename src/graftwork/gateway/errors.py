@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
 
 from graftwork.errors import GraftworkError, InvalidRequest, Refused, Unavailable, UnknownModel
 from graftwork.gateway.disconnect import ClientGone
@@ -94,7 +95,19 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     message = f"{error.detail}: {request.method} {request.url.path[:200]}"
     answer = _answer(request.url.path, error.status_code, kind, message)
     answer.headers.update(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        answer.headers["allow"] = ", ".join(_allowed(request))  # of all doors at this path, not of the first
     return answer
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods that some door takes at the request's path."""
+    routes: list[BaseRoute] = request.app.routes
+    return [
+        method
+        for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
 
 
 async def _validation_error(request: Request, error: Exception) -> Response:

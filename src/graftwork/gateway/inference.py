@@ -16,20 +16,21 @@ from graftwork.engine.sampling_params import SamplingParams
 from graftwork.gateway.answer_shape import AnswerShape, Choice, Envelope
 from graftwork.gateway.choosing import Chosen, choose_for
 from graftwork.gateway.disconnect import EventStream, unless_gone
-from graftwork.gateway.openapi import body_of
+from graftwork.gateway.openapi import inference
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.sampling import choice_params
 from graftwork.gateway.services import Services, services_of
 from graftwork.gateway.shapes import CHAT, TEXT
 from graftwork.gateway.streaming import events, whole
 from graftwork.gateway.tool_use import tool_use
+from graftwork.protocol.answers import ChatAnswer, ChatChunk, CompletionAnswer, CompletionChunk
 from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest
 
-router = APIRouter(prefix="/v1", tags=["inference"])
+router = APIRouter(prefix="/v1", tags=["inference"], default_response_class=Response)
 
 
-@router.post("/chat/completions", openapi_extra=body_of(ChatRequest))
+@router.post("/chat/completions", openapi_extra=inference(ChatAnswer, body=ChatRequest, chunk=ChatChunk))
 async def chat_completions(request: Request) -> Response:
     """The assistant's next message, whole or streamed."""
     services = services_of(request)
@@ -39,7 +40,7 @@ async def chat_completions(request: Request) -> Response:
     return await _answer(request, services, body, [prompt], CHAT)
 
 
-@router.post("/completions", openapi_extra=body_of(CompletionRequest))
+@router.post("/completions", openapi_extra=inference(CompletionAnswer, body=CompletionRequest, chunk=CompletionChunk))
 async def completions(request: Request) -> Response:
     """The continuation of each prompt, whole or streamed."""
     services = services_of(request)

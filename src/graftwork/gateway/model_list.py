@@ -9,18 +9,20 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from graftwork.gateway.openapi import inference
 from graftwork.gateway.services import Services, services_of, tenant_of
+from graftwork.protocol.answers import ModelInfo, ModelList
 from graftwork.registry.versions import Version
 from graftwork.traffic.choice import Asked, choose
 
-router = APIRouter(prefix="/v1/models", tags=["inference"])
+router = APIRouter(prefix="/v1/models", tags=["inference"], default_response_class=Response)
 
 OWNER = "graftwork"
 #: The base is as old as the server's process for all that OpenAI's field is worth.
 _NO_DATE = 0
 
 
-@router.get("")
+@router.get("", openapi_extra=inference(ModelList, errors=()))
 async def list_models(request: Request) -> Response:
     """Everything that `model` may name: the base, and each adapter by its bare name."""
     services, tenant = services_of(request), tenant_of(request)
@@ -33,7 +35,7 @@ async def list_models(request: Request) -> Response:
     return JSONResponse({"object": "list", "data": [_base(services), *adapters]})
 
 
-@router.get("/{model:path}")
+@router.get("/{model:path}", openapi_extra=inference(ModelInfo))
 async def show_model(request: Request, model: str) -> Response:
     """One model by any reference; 404 for what cannot be called."""
     services = services_of(request)

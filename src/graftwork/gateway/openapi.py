@@ -1,47 +1,94 @@
-"""Describes the bodies that the doors read themselves, for /openapi.json."""
+"""Describes what the doors read and write themselves, for /openapi.json."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from graftwork.protocol.answers import OpenAIError
 from graftwork.protocol.body import Body
-from graftwork.protocol.chat import ChatRequest
-from graftwork.protocol.completions import CompletionRequest
-from graftwork.protocol.pooling import ClassifyRequest, EmbeddingRequest
-from graftwork.protocol.registry import AliasBody, PromoteBody, PushBody, RollbackBody
+from graftwork.protocol.registry_answers import Problem
 
-BODIES: tuple[type[Body], ...] = (
-    ChatRequest,
-    CompletionRequest,
-    EmbeddingRequest,
-    ClassifyRequest,
-    PushBody,
-    PromoteBody,
-    RollbackBody,
-    AliasBody,
-)
+#: What a door takes or gives: JSON of a shape, anything of a media type, or no body at all.
+Answer = type[BaseModel] | str | None
+Content = dict[str, Any]
+
 _PLACE = "#/components/schemas/{model}"
+_JSON, _PROBLEM = "application/json", "application/problem+json"
+#: What any body may be answered with: wrong, too slow, too large, not said to be what it must be.
+_OF_A_BODY = (400, 408, 413, 415)
+#: Schemas that some door refers to; filled as the doors are made.
+_TOLD: dict[str, type[BaseModel]] = {}
 
 
-def body_of(body: type[Body]) -> dict[str, Any]:
-    """`openapi_extra` of a door that takes `body`."""
-    reference = {"$ref": _PLACE.format(model=body.__name__)}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
+def inference(
+    answer: Answer,
+    *,
+    body: type[Body] | None = None,
+    chunk: type[BaseModel] | None = None,
+    errors: Sequence[int] = (404,),
+) -> dict[str, Any]:
+    """`openapi_extra` of a door under /v1, whose errors are OpenAI's; `chunk` is an event of it where it can stream."""
+    content = _content(answer)
+    if chunk is not None:
+        content["text/event-stream"] = {"schema": _event(chunk)}
+    if body is not None:
+        errors = (*errors, *_OF_A_BODY, 422, 500, 503)
+    return _door(body, {200: content}, dict.fromkeys(errors, _content(OpenAIError)))
 
 
-def describe_bodies(app: FastAPI) -> None:
-    """Add the schemas of all bodies to what `app` tells of itself; made when first asked for."""
+def ours(
+    answers: Mapping[int, Answer], *, body: type[Body] | str | None = None, errors: Sequence[int] = ()
+) -> dict[str, Any]:
+    """`openapi_extra` of any other door, by status, whose errors are problems; `body` may be a media type, too."""
+    if body is not None:
+        errors = (*errors, *_OF_A_BODY, 403)
+    told = {status: _content(answer) for status, answer in answers.items()}
+    return _door(body, told, dict.fromkeys(errors, _content(Problem, _PROBLEM)))
+
+
+def describe(app: FastAPI) -> None:
+    """Add the schemas of all bodies and answers to what `app` tells of itself; made when first asked for."""
     without = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             described = without()
-            _, made = models_json_schema([(body, "validation") for body in BODIES], ref_template=_PLACE)
-            described.setdefault("components", {}).setdefault("schemas", {}).update(made.get("$defs", {}))
+            _, made = models_json_schema([(model, "validation") for model in _TOLD.values()], ref_template=_PLACE)
+            described["components"] = {"schemas": made["$defs"]}
+            for door in (door for path in described["paths"].values() for door in path.values()):
+                if "HTTPValidationError" in str(door["responses"].get("422")):
+                    del door["responses"]["422"]  # what the framework would answer; ours are 400
             app.openapi_schema = described
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _door(body: Answer, answers: Mapping[int, Content], errors: Mapping[int, Content]) -> dict[str, Any]:
+    responses = {
+        str(status): {"description": HTTPStatus(status).phrase, **({"content": content} if content else {})}
+        for status, content in sorted({**errors, **answers}.items())
+    }
+    return {"responses": responses, **({"requestBody": {"required": True, "content": _content(body)}} if body else {})}
+
+
+def _event(chunk: type[BaseModel]) -> dict[str, Any]:
+    """A server-sent event: a chunk, the error that ends the stream, or its end."""
+    told = [_content(one)[_JSON]["schema"] for one in (chunk, OpenAIError)]
+    data = {"type": "string", "contentMediaType": _JSON, "contentSchema": {"anyOf": told}}
+    return {"type": "object", "required": ["data"], "properties": {"data": {"anyOf": [{"const": "[DONE]"}, data]}}}
+
+
+def _content(what: Answer, media_type: str = _JSON) -> Content:
+    if what is None:
+        return {}
+    if isinstance(what, str):
+        return {what: {"schema": {"type": "string"}}}
+    _TOLD[what.__name__] = what
+    return {media_type: {"schema": {"$ref": _PLACE.format(model=what.__name__)}}}

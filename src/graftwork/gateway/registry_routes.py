@@ -11,22 +11,23 @@ from starlette.responses import JSONResponse, Response
 
 from graftwork.artifacts.bundle import Manifest
 from graftwork.errors import GraftworkError, InvalidRequest, Refused
-from graftwork.gateway.openapi import body_of
+from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.residency import digest_at, follow
 from graftwork.gateway.services import actor_of, services_of, tenant_of
 from graftwork.protocol.registry import AliasBody, PromoteBody, PushBody, RollbackBody
+from graftwork.protocol.registry_answers import AdapterAnswer, AdapterList, History, VersionAnswer, VersionList
 from graftwork.registry.pointers import PRODUCTION
 from graftwork.registry.reference import parse_reference
 from graftwork.registry.versions import Version
 
-router = APIRouter(tags=["registry"], dependencies=[Depends(refuse_foreign_origin)])
+router = APIRouter(tags=["registry"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 
 DEFAULT_PAGE = 100
 
 
-@router.get("/adapters")
+@router.get("/adapters", openapi_extra=ours({200: AdapterList}, errors=(400,)))
 async def list_adapters(
     request: Request, page_size: int = Query(DEFAULT_PAGE), page_token: str = Query("")
 ) -> Response:
@@ -41,7 +42,7 @@ async def list_adapters(
     return JSONResponse({"adapters": items, "next_page_token": page.next_page_token})
 
 
-@router.get("/adapters/{name}")
+@router.get("/adapters/{name}", openapi_extra=ours({200: AdapterAnswer}, errors=(400, 404)))
 async def show_adapter(request: Request, name: str) -> Response:
     """One adapter with all its versions."""
     found = await _versions(request, name)
@@ -49,13 +50,16 @@ async def show_adapter(request: Request, name: str) -> Response:
     return JSONResponse({"name": name, "production": production, "versions": [one.to_json() for one in found]})
 
 
-@router.get("/adapters/{name}/versions")
+@router.get("/adapters/{name}/versions", openapi_extra=ours({200: VersionList}, errors=(400, 404)))
 async def list_versions(request: Request, name: str) -> Response:
     """An adapter's versions, the newest first."""
     return JSONResponse({"versions": [one.to_json() for one in await _versions(request, name)]})
 
 
-@router.post("/adapters/{name}/versions", openapi_extra=body_of(PushBody))
+@router.post(
+    "/adapters/{name}/versions",
+    openapi_extra=ours({200: VersionAnswer, 201: VersionAnswer}, body=PushBody, errors=(409, 422, 500, 503)),
+)
 async def push(request: Request, name: str) -> Response:
     """Register a version of blobs that are stored: 201, or 200 where the same bytes are registered."""
     services = services_of(request)
@@ -81,20 +85,20 @@ async def push(request: Request, name: str) -> Response:
     return JSONResponse(answer, 201 if result.created else 200, {"location": place})
 
 
-@router.get("/adapters/{name}/versions/{version}")
+@router.get("/adapters/{name}/versions/{version}", openapi_extra=ours({200: VersionAnswer}, errors=(400, 404)))
 async def show_version(request: Request, name: str, version: str) -> Response:
     """One version by its number or its digest, with the account of its tensors."""
     return await find_version(request, f"{name}{'@' if version.startswith('sha256:') else ':'}{version}")
 
 
-@router.get("/versions")
+@router.get("/versions", openapi_extra=ours({200: VersionAnswer}, errors=(400, 404)))
 async def find_version(request: Request, reference: str = Query()) -> Response:
     """The version that a reference means, with the account of its tensors."""
     version = await run_in_threadpool(services_of(request).registry.show, tenant_of(request), reference)
     return JSONResponse(version.to_json())
 
 
-@router.post("/adapters/{name}/promote", openapi_extra=body_of(PromoteBody))
+@router.post("/adapters/{name}/promote", openapi_extra=ours({200: VersionAnswer}, body=PromoteBody, errors=(404, 409)))
 async def promote(request: Request, name: str) -> Response:
     """Put a version into production: stage and alias in one step."""
     services = services_of(request)
@@ -112,7 +116,9 @@ async def promote(request: Request, name: str) -> Response:
     return JSONResponse(version.to_json())
 
 
-@router.post("/adapters/{name}/rollback", openapi_extra=body_of(RollbackBody))
+@router.post(
+    "/adapters/{name}/rollback", openapi_extra=ours({200: VersionAnswer}, body=RollbackBody, errors=(404, 409))
+)
 async def rollback(request: Request, name: str) -> Response:
     """Move `@production` back to the version before."""
     services = services_of(request)
@@ -125,7 +131,10 @@ async def rollback(request: Request, name: str) -> Response:
     return JSONResponse(version.to_json())
 
 
-@router.put("/adapters/{name}/aliases/{alias}", openapi_extra=body_of(AliasBody))
+@router.put(
+    "/adapters/{name}/aliases/{alias}",
+    openapi_extra=ours({200: VersionAnswer}, body=AliasBody, errors=(404, 409, 412)),
+)
 async def set_alias(request: Request, name: str, alias: str) -> Response:
     """Point an alias at a version; 412 when `expected` says that it moved meanwhile."""
     services = services_of(request)
@@ -145,7 +154,9 @@ async def set_alias(request: Request, name: str, alias: str) -> Response:
     return JSONResponse(version.to_json())
 
 
-@router.delete("/adapters/{name}/aliases/{alias}")
+@router.delete(
+    "/adapters/{name}/aliases/{alias}", status_code=204, openapi_extra=ours({204: None}, errors=(400, 403, 404, 409))
+)
 async def remove_alias(request: Request, name: str, alias: str) -> Response:
     """Take an alias away."""
     await run_in_threadpool(
@@ -154,7 +165,7 @@ async def remove_alias(request: Request, name: str, alias: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/adapters/{name}/history")
+@router.get("/adapters/{name}/history", openapi_extra=ours({200: History}, errors=(400, 404)))
 async def history(request: Request, name: str) -> Response:
     """Every event of one adapter, oldest first."""
     found = await run_in_threadpool(services_of(request).registry.history, tenant_of(request), name)

@@ -45,11 +45,22 @@ def _text(value: Any) -> Any:
     return "\n".join(texts)
 
 
+class TextPart(Body):
+    """One of several texts of a message."""
+
+    type: Literal["text"]
+    text: str
+
+
+#: How a message's content looks on the wire.
+ContentGiven = str | Annotated[list[TextPart], Field(min_length=1, max_length=MAX_PARTS)]
+
+
 class Message(Body):
     """One turn of the conversation; its content is always one string after reading, empty where there is none."""
 
     role: Annotated[Literal["system", "developer", "user", "assistant", "tool"], BeforeValidator(_role)]
-    content: Annotated[str, BeforeValidator(_text)] = ""
+    content: Annotated[str, BeforeValidator(_text, json_schema_input_type=ContentGiven)] = ""
     tool_calls: Annotated[list[ToolCall] | None, Field(max_length=MAX_TOOLS)] = None
     tool_call_id: str | None = None
     name: str | None = None
@@ -76,7 +87,7 @@ class Message(Body):
 class ChatRequest(SamplingFields):
     """A chat: messages in, the assistant's next message out."""
 
-    messages: Annotated[list[Message], Field(max_length=MAX_MESSAGES)]
+    messages: Annotated[list[Message], Field(max_length=MAX_MESSAGES, json_schema_extra={"minItems": 1})]
     max_completion_tokens: Annotated[int | None, Field(ge=1, lt=INT32)] = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int | None, Field(ge=0, le=MAX_TOP_LOGPROBS)] = None

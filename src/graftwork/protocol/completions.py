@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.not_yet import NOT_YET_COMPLETIONS, refuse_not_yet
-from graftwork.protocol.prompts import OnePrompt, read_prompts
+from graftwork.protocol.prompts import OnePrompt, PromptsGiven, read_prompts
 from graftwork.protocol.sampling import MAX_CHOICES, SamplingFields
 
 MAX_LOGPROBS = 5
@@ -24,7 +24,7 @@ class CompletionRequest(SamplingFields):
     """Plain completion: a prompt in, its continuation out; several prompts give several choices."""
 
     # `Any` where it is stored: the validator has already made it a tuple of prompts.
-    prompt: Annotated[Any, BeforeValidator(_prompts)]
+    prompt: Annotated[Any, BeforeValidator(_prompts, json_schema_input_type=PromptsGiven)]
     logprobs: Annotated[int | None, Field(ge=0, le=MAX_LOGPROBS)] = None
     echo: bool | None = None
 

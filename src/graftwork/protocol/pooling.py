@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from graftwork.protocol.adapters import AdapterFields
 from graftwork.protocol.not_yet import NOT_YET_POOLING, refuse_not_yet
-from graftwork.protocol.prompts import OnePrompt, read_prompts
+from graftwork.protocol.prompts import OnePrompt, PromptsGiven, read_prompts
 
 MAX_INPUTS = 2048  # OpenAI's own limit
 
@@ -21,7 +21,7 @@ class PoolingFields(AdapterFields):
     """What both doors share: one or more inputs, each as text or as token ids."""
 
     # `Any` where it is stored: the validator has already made it a tuple of prompts.
-    input: Annotated[Any, BeforeValidator(_inputs)]
+    input: Annotated[Any, BeforeValidator(_inputs, json_schema_input_type=PromptsGiven)]
 
     def check(self) -> None:
         refuse_not_yet(self.model_extra or {}, NOT_YET_POOLING)

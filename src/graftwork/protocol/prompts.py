@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 MAX_PROMPT_TOKENS = 1 << 20  # of all prompts given as token ids
 
 OnePrompt = str | tuple[int, ...]
+
+_TokenIds = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
+#: How a prompt looks on the wire.
+PromptsGiven = (
+    str | _TokenIds | Annotated[list[str], Field(min_length=1)] | Annotated[list[_TokenIds], Field(min_length=1)]
+)
 
 
 def read_prompts(value: Any, *, most: int) -> tuple[OnePrompt, ...]:

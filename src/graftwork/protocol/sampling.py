@@ -40,6 +40,12 @@ def _logit_bias(value: Any) -> Any:
     return tuple((int(key), float(bias)) for key, bias in value.items())
 
 
+_Stop = Annotated[str, Field(min_length=1)]
+#: How these look on the wire.
+StopGiven = _Stop | list[_Stop] | None
+BiasGiven = Annotated[dict[str, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=MAX_LOGIT_BIAS)] | None
+
+
 class StreamOptions(Body):
     """`stream_options`: whether the last chunk carries the usage."""
 
@@ -61,12 +67,12 @@ class SamplingFields(StructuredFields):
     n: Annotated[int | None, Field(ge=1, le=MAX_CHOICES)] = None
     best_of: Annotated[int | None, Field(ge=1)] = None
     # `Any` where it is stored: the validator has already made it pairs of token id and number.
-    logit_bias: Annotated[Any, BeforeValidator(_logit_bias)] = ()
+    logit_bias: Annotated[Any, BeforeValidator(_logit_bias, json_schema_input_type=BiasGiven)] = ()
     prompt_logprobs: Annotated[int | None, Field(ge=0, le=MAX_PROMPT_LOGPROBS)] = None
 
     max_tokens: Annotated[int | None, Field(ge=0, lt=INT32)] = None
     min_tokens: Annotated[int | None, Field(ge=0, lt=INT32)] = None
-    stop: Annotated[list[str], BeforeValidator(_stop)] = Field(default_factory=list)
+    stop: Annotated[list[str], BeforeValidator(_stop, json_schema_input_type=StopGiven)] = Field(default_factory=list)
     stop_token_ids: Annotated[
         list[Annotated[int, Field(ge=0, lt=INT32)]] | None, Field(max_length=MAX_STOP_TOKEN_IDS)
     ] = None

@@ -1,0 +1,130 @@
+"""The answers of our own API under /api/v1, and of /health and /ready, as /openapi.json describes them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from graftwork.protocol.answers import Shape
+
+
+class Problem(Shape):
+    """Any error outside of /v1: RFC 9457, with a code of ours and what helps."""
+
+    type: Literal["about:blank"]
+    title: str
+    status: int
+    detail: str
+    code: str
+    field: str | None = None
+    problems: list[str] = Field(default_factory=list)
+
+
+class VersionAnswer(Shape):
+    """One version of an adapter; lists leave `metadata` and `account` out."""
+
+    tenant: str
+    adapter: str
+    semver: str
+    sequence: int
+    digest: str
+    manifest: dict[str, Any]
+    stage: Literal["development", "staging", "production", "archived"]
+    kind: str
+    base: str
+    base_digest: str
+    rank: int
+    bytes: int
+    created_at: str
+    created_by: str
+    aliases: list[str]
+    metadata: dict[str, Any] | None = None
+    account: dict[str, Any] | None = None
+
+
+class AdapterLine(Shape):
+    """One adapter in a list."""
+
+    tenant: str
+    name: str
+    versions: int
+    newest: VersionAnswer
+    production: VersionAnswer | None
+    created_at: str
+    created_by: str
+
+
+class AdapterList(Shape):
+    """GET /api/v1/adapters: a page, and what leads to the next one."""
+
+    adapters: list[AdapterLine]
+    next_page_token: str | None
+
+
+class AdapterAnswer(Shape):
+    """GET /api/v1/adapters/{name}."""
+
+    name: str
+    production: str | None
+    versions: list[VersionAnswer]
+
+
+class VersionList(Shape):
+    """An adapter's versions, the newest first."""
+
+    versions: list[VersionAnswer]
+
+
+class EventAnswer(Shape):
+    """One event, chained to the one before by its hash."""
+
+    position: int
+    tenant: str
+    at: str
+    actor: str
+    kind: str
+    subject: str
+    payload: dict[str, Any]
+    previous: str
+    hash: str
+
+
+class History(Shape):
+    """An adapter's events, oldest first."""
+
+    events: list[EventAnswer]
+
+
+class BlobAnswer(Shape):
+    """A file that is stored."""
+
+    digest: str
+    size: int
+
+
+class Health(Shape):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Ready(Shape):
+    """Whether requests are answered, and why not."""
+
+    ready: bool
+    reasons: list[str]
+
+
+class WeightsCheck(Shape):
+    """The weights as they were loaded and as they are now."""
+
+    expected: str
+    actual: str
+    ok: bool
+
+
+class Facts(BaseModel):
+    """Facts and numbers by name: the base's shape, the engine's counters."""
+
+    model_config = ConfigDict(extra="allow")

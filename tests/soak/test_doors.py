@@ -1,0 +1,65 @@
+"""Every door, asked as its description allows and as it forbids: nothing breaks, and answers are as described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import schemathesis
+from schemathesis.config import SchemathesisConfig
+
+from graftwork.client import Client
+from graftwork.gateway.app import build_app
+from graftwork.settings import Settings
+from graftwork.testing import write_lora
+from support.fixtures import Tiny
+from support.listening import Listening, listening
+from support.scale import LONG, soak_seed, times
+
+
+@pytest.fixture(scope="module")
+def server(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
+    """With short answers, and one adapter of which there are two versions."""
+    root = tmp_path_factory.mktemp("doors")
+    changes = {"home": root / "home", "base_name": "tiny", "max_model_len": 64, "port": 0}
+    with listening(tiny, tiny.settings.model_copy(update=changes)) as made:
+        with Client(made.url) as client:
+            for seed in (1, 2):
+                client.push(write_lora(root / f"lora-{seed}", tiny.outline, seed=seed), "alpha")
+        yield made
+        made.engine.check()
+
+
+def described() -> Any:
+    """What a server tells of its doors."""
+    with TemporaryDirectory() as home:
+        return build_app(Settings(home=Path(home), base_name="tiny")).openapi()
+
+
+#: Texts that mean something here, among those that are made up.
+KNOWN = ["alpha", "alpha:1.0.0", "alpha@production", "1.0.0", "1.0.1", "tiny", "default", "champion", "production"]
+doors = schemathesis.openapi.from_dict(
+    described(),
+    config=SchemathesisConfig.from_dict(
+        {
+            "seed": soak_seed(),
+            "dictionaries": {"known": {"values": KNOWN}},
+            "generation": {
+                "max-examples": times(30, 3000),
+                "deterministic": not LONG,
+                "database": "none",
+                "dictionaries": {"string": {"dictionary": "known", "probability": 0.4}},
+            },
+            # What our schemas allow may still be too long for the context, or name what is not there.
+            "checks": {"positive_data_acceptance": {"enabled": False}},
+        }
+    ),
+)
+
+
+@doors.parametrize()
+def test_answers_are_as_described(case: schemathesis.Case[Any], server: Listening) -> None:
+    case.call_and_validate(base_url=server.url)
