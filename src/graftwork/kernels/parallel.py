@@ -85,30 +85,16 @@ def launch(kernel: Compiled, jobs: int, bytes_read: int, *arguments: int) -> Non
 @cache
 def gomp_parallel() -> Callable[[int, int, int, int], None]:
     """`GOMP_parallel(function, data, threads, flags)` of the library that torch has loaded, or a stand-in."""
-    function = _of_openmp("GOMP_parallel")
-    if function is None:
-        return alone
-    function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-    function.restype = None
-    called: Callable[[int, int, int, int], None] = function
-    return called
-
-
-@cache
-def team_size_at() -> int:
-    """Where the library's function lies that tells a thread how many its team has; 0 without the library."""
-    function = None if _of_openmp("GOMP_parallel") is None else _of_openmp("omp_get_num_threads")
-    return ctypes.cast(function, ctypes.c_void_p).value or 0 if function is not None else 0
-
-
-def _of_openmp(function: str) -> Any:
-    """A function of the OpenMP library that torch has loaded; None where there is none."""
     for name in ("libgomp.so.1", "libiomp5.so", "libomp.so"):
         try:  # by name, and only if it is in the process already
-            return getattr(ctypes.CDLL(name, mode=getattr(os, "RTLD_NOLOAD", 0) | os.RTLD_LAZY), function)
+            function = ctypes.CDLL(name, mode=getattr(os, "RTLD_NOLOAD", 0) | os.RTLD_LAZY).GOMP_parallel
         except (OSError, AttributeError):
             continue
-    return None
+        function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+        function.restype = None
+        called: Callable[[int, int, int, int], None] = function
+        return called
+    return alone
 
 
 def alone(entry: int, data: int, threads: int, flags: int) -> None:
