@@ -31,7 +31,7 @@ import torch
 
 from graftwork.adapters.outline import Outline
 from graftwork.engine.step_record import StepRecord
-from graftwork.kernels.linear import PackedLinear
+from graftwork.kernels.select import kernels_for
 from in_process import EngineInProcess, engine_in_process
 from load import Load
 from random_adapters import ALL_SEVEN, mixed_ranks, own_bytes
@@ -67,8 +67,9 @@ class FloorOfModel:
 
     def __init__(self, outline: Outline, dtype: torch.dtype, statistic: Statistic = statistics.median) -> None:
         self._outline, self._dtype, self._statistic = outline, dtype, statistic
+        pack = kernels_for("cpu").pack_linear
         self._matmuls = [
-            PackedLinear(torch.randn(out_features, in_features).mul_(0.02).to(dtype))
+            pack(torch.randn(out_features, in_features).mul_(0.02).to(dtype), None)
             for in_features, out_features in matmul_shapes(outline)
         ]
 

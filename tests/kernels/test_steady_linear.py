@@ -18,6 +18,13 @@ PACK = pytest.mark.parametrize("pack", [True, False], ids=["packed", "plain"])
 SHAPES = pytest.mark.parametrize("shape", [(64, 96), (1280, 64), (100, 50)], ids=str)
 
 
+@pytest.fixture(autouse=True)
+def library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products are the matmul library's, as where the processor multiplies no pairs."""
+    for place in ("linear", "steady_linear"):
+        monkeypatch.setattr(f"graftwork.kernels.{place}.can_pair", lambda weight: False)
+
+
 def make(shape: tuple[int, int], dtype: torch.dtype) -> tuple[PackedLinear, Tensor]:
     """A steady product, and 150 rows for it."""
     draw = torch.Generator().manual_seed(1)

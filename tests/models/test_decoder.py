@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,15 @@ import torch
 from torch import Tensor
 
 from graftwork.adapters.outline import Outline
+from graftwork.adapters.serving_form import Traits
 from graftwork.kernels import linear
+from graftwork.kernels.affine import AffineSlots
 from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
-from graftwork.kernels.select import kernels_for
+from graftwork.kernels.lowrank import LowRankSlots
+from graftwork.kernels.pairs_cpu import has_instruction
+from graftwork.kernels.select import Kernels, kernels_for
+from graftwork.models.adapter_plan import AdapterPlan, AdapterRow
+from graftwork.models.adapter_slots import AdapterSlots
 from graftwork.models.base import PreparedBase
 from graftwork.models.decoder import Decoder
 from graftwork.models.forward_batch import ForwardBatch
@@ -47,6 +54,32 @@ def prepared(folder: Path, **changes: Any) -> PreparedBase:
     return prepare_base(Settings(home=folder / "home", base=str(base)))
 
 
+#: A step's adapters, from how many tokens each row has.
+PlanOf = Callable[[list[int]], AdapterPlan]
+
+
+def low_rank_plan(model: Decoder, kernels: Kernels) -> PlanOf:
+    """The first row uses one adapter, the last another that has nothing at some sites; those between use none."""
+    outline = model.outline
+    rank = np.array(
+        [[4] * len(outline.linears), [3 * (site % 3 > 0) for site in range(len(outline.linears))]], np.int32
+    )
+    widths = np.array([(site.in_features, site.out_features) for site in outline.linears])
+    ends = np.cumsum((rank[:, :, None] * widths).reshape(-1))
+    begins = (ends - (rank[:, :, None] * widths).reshape(-1)).reshape(*rank.shape, 2)
+    pool = (torch.randn(int(ends[-1]), generator=torch.Generator().manual_seed(5)) * 0.1).to(model.dtype)
+    lowrank = LowRankSlots(rank, begins[:, :, 0].copy(), begins[:, :, 1].copy(), pool)
+    none = np.zeros(rank.shape, np.int64)
+    slots = AdapterSlots(lowrank, AffineSlots(none, none, none, np.zeros(2, np.bool_), pool), [{}, {}], [Traits()] * 2)
+
+    def plan(counts: list[int]) -> AdapterPlan:
+        last = sum(counts) - counts[-1]
+        rows = [AdapterRow(0, counts[0], 0, 0), AdapterRow(last, sum(counts), 1, 0)]
+        return AdapterPlan(rows, slots, kernels, outline.vocab_size)
+
+    return plan
+
+
 class Pages:
     """A model with room for rows, whose tokens are computed in steps."""
 
@@ -58,7 +91,9 @@ class Pages:
         self.values = torch.full((*shape, PAGE_TOKENS, outline.head_dim), float("nan"), dtype=model.dtype)
         self.done = np.zeros(rows, np.int32)
 
-    def step(self, tokens: list[list[int]], *, pooled: bool = False) -> tuple[Tensor, Tensor | None]:
+    def step(
+        self, tokens: list[list[int]], *, pooled: bool = False, plan: PlanOf | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Compute some more tokens of every row: logits of each row's last one, hidden states of all."""
         counts = [len(row) for row in tokens]
         self.done += np.asarray(counts, np.int32)
@@ -71,7 +106,7 @@ class Pages:
                 keys=self.keys,
                 values=self.values,
                 logits_at=torch.from_numpy(rows.query_start[1:].astype(np.int64)) - 1,
-                plan=None,
+                plan=None if plan is None else plan(counts),
                 hidden_at=torch.arange(sum(counts)) if pooled else None,
             )
         )
@@ -114,11 +149,12 @@ def test_logits_and_weights_are_those_of_transformers(switch: str, dtype: torch.
 
 @pytest.mark.parametrize("kernels", ["reference", "cpu"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_without_onednns_private_operators(
+def test_without_pairs_and_onednns_private_operators(
     kernels: str, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = prepared(tmp_path, architecture="Qwen2")
     packed = load_model(base, kernels_for("cpu"), dtype, 512)
+    monkeypatch.setattr(linear, "can_pair", lambda weight: False)
     monkeypatch.setattr(linear, "OPERATORS", ("_an_operator_that_this_build_lacks",))
     plain = load_model(base, kernels_for(kernels), dtype, 512)
     assert isinstance(plain, Decoder)
@@ -127,6 +163,27 @@ def test_without_onednns_private_operators(
     for tokens in STEPS:
         got, want = b.step(tokens)[0], a.step(tokens)[0]
         assert (got - want).norm() <= (1e-5 if dtype == torch.float32 else 0.03) * want.norm()
+
+
+@pytest.mark.skipif(not has_instruction(), reason="the processor does not multiply bfloat16 by pairs")
+@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("adapters", [False, True], ids=["base", "adapters"])
+def test_all_layers_in_one_region_have_the_bits_of_one_kernel_at_a_time(
+    switch: str, adapters: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = kernels_for("cpu")
+    model = load_model(prepared(tmp_path, **SWITCHES[switch]), kernels, torch.bfloat16, 512)
+    assert isinstance(model, Decoder)
+    plan = low_rank_plan(model, kernels) if adapters else None
+    together, apart = Pages(model, 3), Pages(model, 3)
+    for tokens in ([list(range(7, 80)), [3], list(range(40))], *STEPS[1:]):
+        got = together.step(tokens, plan=plan)[0]
+        with monkeypatch.context() as patch:
+            patch.setattr(model, "_together", None)
+            want = apart.step(tokens, plan=plan)[0]
+        assert torch.equal(got, want)
+    assert torch.equal(together.keys.nan_to_num(), apart.keys.nan_to_num())
+    assert torch.equal(together.values.nan_to_num(), apart.values.nan_to_num())
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Shelf:
         self._drawer, self._settings = drawer, settings
         self.database = Database(settings.database_url)
         self._store = LocalStore(settings.artifacts)
-        copies = WorkingCopies(settings.bundles, self._store)
+        copies = WorkingCopies(settings.bundles, self._store, settings.bundle_cache_bytes)
         account_of = partial(account_folder, outline=outline, max_rank=settings.max_rank)
         self._pushes = PushService(Registry(self.database), self._store, copies, lambda: outline, account_of)
         self._files = VersionFiles(SnapshotReader(self.database), copies)
@@ -74,12 +74,20 @@ class Shelf:
         self._names[version.digest] = name
         return AdapterHandle(version.digest, LOCAL, version.label)
 
-    def folder(self, tenant: str, digest: str) -> Path:
-        """The engine's `AdapterSource`."""
+    @contextmanager
+    def files(self, tenant: str, digest: str) -> Iterator[Path]:
+        """As `remove`, the engine's `AdapterSource`."""
         name = self._names.get(digest, digest)
         if (strike := self._strikes.get(self._weights[name].digest)) is not None:
             strike()
-        return self._files.folder(tenant, digest) if digest in self._names else self._drawer[name].folder
+        if digest not in self._names:
+            yield self._drawer[name].folder
+            return
+        with self._files.files(tenant, digest) as folder:
+            yield folder
+
+    def remove(self, tenant: str, digest: str) -> None:
+        self._files.remove(tenant, digest)
 
     # -- faults ------------------------------------------------------------------------------------------------------
 

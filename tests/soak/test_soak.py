@@ -32,6 +32,7 @@ SMALL: dict[str, Any] = {
     "max_waiting": 64,
     "max_num_batched_tokens": 128,
     "load_timeout_s": PATIENCE_S,
+    "load_failure_ttl_s": 0.0,  # a fault may end before those who ask next
 }
 
 

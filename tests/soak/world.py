@@ -211,7 +211,7 @@ class World:
             "pages": stats.kv_pages_used,
             "pins": stats.adapters_pinned,
             "streams": engine._streams,
-            "futures": engine._loads,
+            "futures": engine._calls,
             "loads": engine._loader._flights,
             "texts": texts._flights,
             "rooms": engine._room._loads,

@@ -18,17 +18,19 @@ from graftwork.engine.request import AdapterHandle
 from graftwork.engine.residency import Residency
 from graftwork.errors import InvalidRequest
 from graftwork.gateway.disconnect import unless_gone
-from graftwork.gateway.openapi import body_of
+from graftwork.gateway.openapi import Answer, ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import Services, services_of, tenant_of
+from graftwork.protocol.body import Body
 from graftwork.protocol.errors import kind_of
+from graftwork.protocol.registry_answers import ResidencyList, VersionResidency
 from graftwork.protocol.residency import LoadBody, UnloadBody, UnpinBody
 from graftwork.registry.reference import Alias
 from graftwork.registry.versions import Version
 from graftwork.traffic.choice import Asked, Decision, choose, require_base
 
-router = APIRouter(tags=["residency"], dependencies=[Depends(refuse_foreign_origin)])
+router = APIRouter(tags=["residency"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 
 DEFAULT_PAGE, MAX_PAGE = 100, 1000
 #: Where the engine has a version, or else where its files are: on the local disk, or in the store only.
@@ -54,7 +56,13 @@ class _Item:
         return (self.handle.label, 0) if self.version is None else (self.version.adapter, self.version.sequence)
 
 
-@router.get("/residency")
+def _door(body: type[Body]) -> dict[str, Any]:
+    """What is told of a door that answers with one version, now or, with 202, later."""
+    answers: dict[int, Answer] = {200: VersionResidency, 202: VersionResidency}
+    return ours(answers, body=body, errors=(404, 409, 422, 500, 503))
+
+
+@router.get("/residency", openapi_extra=ours({200: ResidencyList}, errors=(400,)))
 async def list_residency(
     request: Request,
     state: State | None = Query(None),
@@ -67,19 +75,19 @@ async def list_residency(
     )
 
 
-@router.post("/adapters/{name}/load", openapi_extra=body_of(LoadBody))
+@router.post("/adapters/{name}/load", openapi_extra=_door(LoadBody))
 async def load(request: Request, name: str) -> Response:
     """Bring a version to memory: 200 when it is there, 202 where that goes on after `wait_s` seconds."""
     return await _load(request, name, pin=False)
 
 
-@router.post("/adapters/{name}/pin", openapi_extra=body_of(LoadBody))
+@router.post("/adapters/{name}/pin", openapi_extra=_door(LoadBody))
 async def pin(request: Request, name: str) -> Response:
     """Load a version and keep it in memory, whoever else needs room; 409 where other pins leave it none."""
     return await _load(request, name, pin=True)
 
 
-@router.post("/adapters/{name}/unpin", openapi_extra=body_of(UnpinBody))
+@router.post("/adapters/{name}/unpin", openapi_extra=_door(UnpinBody))
 async def unpin(request: Request, name: str) -> Response:
     """Let a version leave memory again when its room is needed."""
     services, body = services_of(request), await _body(request, UnpinBody)
@@ -88,7 +96,7 @@ async def unpin(request: Request, name: str) -> Response:
     return await _told(services, item, 200)
 
 
-@router.post("/adapters/{name}/unload", openapi_extra=body_of(UnloadBody))
+@router.post("/adapters/{name}/unload", openapi_extra=_door(UnloadBody))
 async def unload(request: Request, name: str) -> Response:
     """Free a version's memory: 200 when it is free, 202 while running requests finish on it; 409 while it is pinned."""
     services, body = services_of(request), await _body(request, UnloadBody)

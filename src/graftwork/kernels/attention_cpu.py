@@ -24,7 +24,7 @@ from graftwork.kernels.jit import (
     take_number,
     widen,
 )
-from graftwork.kernels.parallel import ParallelKernel, launch
+from graftwork.kernels.parallel import Call, ParallelKernel, launch
 from graftwork.kernels.tiles import add_weighted
 
 _SCATTER = 4  # a key's elements go to as many cache lines: dearer than its bytes
@@ -56,12 +56,19 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionR
 
     q is [tokens, heads, head_dim] and so is the result; query head h reads kv head h // (heads / kv_heads).
     """
-    assert q.dtype == keys.dtype == values.dtype, "the kernel reads all of them as one dtype"
     q = _dense(q)
     out = torch.empty(q.shape, dtype=q.dtype)
+    launch(*attend_call(q, keys, values, layer, rows, scale, out))
+    return out
+
+
+def attend_call(
+    q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionRows, scale: float, out: Tensor
+) -> Call:
+    assert q.dtype == keys.dtype == values.dtype, "the kernel reads all of them as one dtype"
     kv_heads, head_dim = keys.shape[2:4]
     blocks, columns = rows.blocks.shape
-    launch(
+    return (
         _ATTEND.compiled(q.dtype),
         blocks * kv_heads,  # one job: a block's queries of one kv head
         2 * rows.tokens_read * kv_heads * head_dim * q.itemsize,
@@ -77,7 +84,6 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionR
         head_dim,
         float_bits(scale),
     )
-    return out
 
 
 def warm(dtype: torch.dtype) -> None:

@@ -25,16 +25,21 @@ from graftwork.kernels.jit import (
     take_number,
     widen,
 )
-from graftwork.kernels.parallel import ParallelKernel, launch
+from graftwork.kernels.parallel import Call, ParallelKernel, launch
 
 _NOWHERE = 0
 
 
 def add_norm(residual: Tensor, delta: Tensor | None, weight: Tensor, eps: float) -> Tensor:
     """As `decoder.add_norm`; residual and delta are contiguous."""
+    out = torch.empty(residual.shape, dtype=residual.dtype)
+    launch(*add_norm_call(residual, delta, weight, eps, out))
+    return out
+
+
+def add_norm_call(residual: Tensor, delta: Tensor | None, weight: Tensor, eps: float, out: Tensor) -> Call:
     tokens, hidden = residual.shape
-    out = torch.empty(tokens, hidden, dtype=residual.dtype)
-    launch(
+    return (
         _NORM.compiled(residual.dtype),
         tokens,
         4 * tokens * hidden * residual.itemsize,
@@ -45,12 +50,11 @@ def add_norm(residual: Tensor, delta: Tensor | None, weight: Tensor, eps: float)
         hidden,
         float_bits(eps),
     )
-    return out
 
 
 def rotate(qkv: Tensor, heads: Heads, rotary: Rotary, positions: Tensor) -> None:
     """As `decoder.rotate`."""
-    _rotate(qkv, heads, rotary, positions, (_NOWHERE,) * 5)
+    launch(*_rotate_call(qkv, heads, rotary, positions, (_NOWHERE,) * 5))
 
 
 def rotate_and_write(
@@ -58,17 +62,28 @@ def rotate_and_write(
     rows: AttentionRows,
 ) -> None:  # fmt: skip
     """As `decoder.rotate_and_write`."""
+    launch(*rotate_and_write_call(qkv, heads, rotary, positions, keys, values, layer, rows))
+
+
+def rotate_and_write_call(
+    qkv: Tensor, heads: Heads, rotary: Rotary, positions: Tensor, keys: Tensor, values: Tensor, layer: int,
+    rows: AttentionRows,
+) -> Call:  # fmt: skip
     places = (rows.places_at, *layer_place(keys, layer), *layer_place(values, layer))
-    _rotate(qkv, heads, rotary, positions, places)
+    return _rotate_call(qkv, heads, rotary, positions, places)
 
 
 def gated(gate_up: Tensor) -> Tensor:
     """As `decoder.gated`; gate_up is contiguous."""
-    tokens, width = gate_up.shape
-    out = torch.empty(tokens, width // 2, dtype=gate_up.dtype)
-    at, to = gate_up.data_ptr(), out.data_ptr()
-    launch(_GATED.compiled(gate_up.dtype), tokens, 6 * gate_up.nbytes, at, to, width // 2)
+    out = torch.empty(len(gate_up), gate_up.shape[1] // 2, dtype=gate_up.dtype)
+    launch(*gated_call(gate_up, out))
     return out
+
+
+def gated_call(gate_up: Tensor, out: Tensor) -> Call:
+    tokens, width = out.shape
+    at, to = gate_up.data_ptr(), out.data_ptr()
+    return _GATED.compiled(gate_up.dtype), tokens, 6 * gate_up.nbytes, at, to, width
 
 
 def warm(dtype: torch.dtype) -> None:
@@ -77,8 +92,8 @@ def warm(dtype: torch.dtype) -> None:
         kernel.compiled(dtype)
 
 
-def _rotate(qkv: Tensor, heads: Heads, rotary: Rotary, positions: Tensor, places: tuple[int, ...]) -> None:
-    launch(
+def _rotate_call(qkv: Tensor, heads: Heads, rotary: Rotary, positions: Tensor, places: tuple[int, ...]) -> Call:
+    return (
         _ROTATE.compiled(qkv.dtype),
         len(qkv),
         4 * qkv.nbytes,

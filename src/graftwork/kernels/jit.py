@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic as _intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,6 +97,29 @@ def take_number(_context: Any, address: Any) -> Any:
         return builder.atomic_rmw("add", counter, ir.Constant(ir.IntType(64), 1), "monotonic")
 
     return types.int64(types.int64), add
+
+
+@intrinsic
+def add(_context: Any, address: Any, value: Any) -> Any:
+    """Add to the int64 at an address, which other threads do too; what was written before is seen by who sees this."""
+
+    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        counter = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        builder.atomic_rmw("add", counter, args[1], "seq_cst")
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def seen(_context: Any, address: Any) -> Any:
+    """The int64 at an address that other threads change, after a moment that leaves the core to its other thread."""
+
+    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        return builder.load_atomic(builder.inttoptr(args[0], ir.IntType(64).as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), generate
 
 
 @intrinsic

@@ -6,7 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from graftwork.kernels.huge_pages import HugePages
 from graftwork.kernels.packed_rows import PackedRows
+from graftwork.kernels.pairs_cpu import PairMatrix, can_pair
 
 OPERATORS = ("_reorder_linear_weight", "_linear_pointwise")
 
@@ -25,21 +27,29 @@ def can_pack(weight: Tensor) -> bool:
 class PackedLinear:
     """y = x Wᵀ + bias for one frozen W [out, in].
 
-    Plain `F.linear` re-lays W at every call, which costs half the time at few rows; here oneDNN's layout is
-    made once. The caller may free its plain copy when `packed` is true: `dense` gives the same bits back.
+    Plain `F.linear` re-lays W at every call, which costs half the time at few rows; here a layout is made once: our
+    own where the processor multiplies bfloat16 by pairs, else oneDNN's. The caller may free its plain copy when
+    `packed` is true: `dense` gives the same bits back.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None, *, pack: bool = True) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None = None, *, pack: bool = True, memory: HugePages | None = None
+    ) -> None:
         self.out_features, self.in_features = weight.shape
         self.dtype = weight.dtype
         self.bias = bias
-        self.packed = pack and can_pack(weight)
+        self.pairs = PairMatrix(weight, bias, memory or HugePages()) if pack and can_pair(weight) else None
+        self.packed = self.pairs is not None or (pack and can_pack(weight))
         self._weight = weight.detach()
-        if self.packed:
+        if self.pairs is not None:
+            self._weight = weight.new_empty(0)
+        elif self.packed:
             self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, None)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [tokens, in] to [tokens, out]."""
+        if self.pairs is not None:
+            return self.pairs(x)
         if self.packed:
             y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self.bias, "none", [], "")
             return y
@@ -47,10 +57,14 @@ class PackedLinear:
 
     def dense(self) -> Tensor:
         """W [out, in], bit for bit as it was given: for hashes, not for the request path."""
+        if self.pairs is not None:
+            return self.pairs.dense()
         return self._weight.to_dense() if self.packed else self._weight
 
     def rows(self) -> PackedRows | None:
         """Rows of W read out of its packed form, for an embedding tied to this head; None where that cannot be."""
+        if self.pairs is not None:
+            return self.pairs.rows()
         return PackedRows.of(self._weight) if self.packed else None
 
     @property

@@ -22,7 +22,7 @@ from graftwork.kernels.jit import (
     widen,
 )
 from graftwork.kernels.lowrank import Group, LowRankPlan, LowRankSlots, Segment
-from graftwork.kernels.parallel import ParallelKernel, launch
+from graftwork.kernels.parallel import Call, ParallelKernel, launch
 from graftwork.kernels.tiles import add_in_order, add_weighted, dots
 
 BLOCK = 8  # tokens of a segment that read its matrices together
@@ -56,15 +56,28 @@ class CpuLowRankPlan(LowRankPlan):
         self._rank_sum: list[int] = self._table[1 + BLOCK :: 3].sum(axis=1).tolist()
 
     def add(self, x: Tensor, y: Tensor, group: Group) -> bool:
+        if not self.acts(group):
+            return False
+        launch(*self.call(x, y, group))
+        return True
+
+    def acts(self, group: Group) -> bool:
+        """Whether the step's adapters have anything at these sites."""
+        return any(self._rank_sum[site] for site in group.sites)
+
+    @property
+    def acts_nowhere(self) -> bool:
+        """Whether they have nothing at any site."""
+        return not any(self._rank_sum)
+
+    def call(self, x: Tensor, y: Tensor, group: Group) -> Call:
         width_in, elements = x.shape[1], 0
         for site, width in zip(group.sites, group.widths, strict=True):
             elements += self._rank_sum[site] * (width_in + width)
-        if not elements:
-            return False
         assert x.dtype == y.dtype == self._dtype, "the kernel reads x, y and the pool as one dtype"
         (x_stride, x_step), (y_stride, y_step) = x.stride(), y.stride()
         assert x_step == y_step == 1, "the kernel steps over rows, not columns"
-        launch(
+        return (
             self._kernel,
             self._jobs * len(group.sites),
             elements * self._dtype.itemsize,
@@ -78,7 +91,6 @@ class CpuLowRankPlan(LowRankPlan):
             y_stride,
             *group.places,
         )
-        return True
 
 
 def warm(dtype: torch.dtype) -> None:

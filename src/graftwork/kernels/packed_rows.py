@@ -25,8 +25,8 @@ class PackedRows:
     and proved against W itself.
     """
 
-    def __init__(self, packed: Tensor, rows: Tensor, columns: Tensor) -> None:
-        self._flat = _memory(packed)
+    def __init__(self, flat: Tensor, rows: Tensor, columns: Tensor) -> None:
+        self._flat = flat  # the packed matrix's memory
         self._rows, self._columns = rows, columns
 
     @classmethod
@@ -42,7 +42,7 @@ class PackedRows:
             half = _SAMPLE // 2
             number = torch.arange(count)
             rows = rows[number % half] + number // half * (rows[half] - rows[0])
-        made = cls(packed, rows, columns - columns[0])
+        made = cls(_memory(packed), rows, columns - columns[0])
         inside = int(made._rows.max() + made._columns.max()) < len(made._flat)
         return made if inside and made._gives(packed.to_dense()) else None
 

@@ -64,6 +64,10 @@ class ParallelKernel:
         return self._compiled[dtype]
 
 
+#: What `launch` takes: a kernel, its jobs, the bytes that it reads, its own arguments.
+Call = tuple[Any, ...]
+
+
 def launch(kernel: Compiled, jobs: int, bytes_read: int, *arguments: int) -> None:
     """Do jobs 0 .. jobs - 1 of a kernel, on torch's threads where that pays; returns when all are done."""
     block = array("q", (0, jobs, *arguments))

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from graftwork.kernels import affine_cpu, attention, attention_cpu, decoder, decoder_cpu, draw_cpu, lowrank_cpu
+from graftwork.kernels import (
+    affine_cpu,
+    attention,
+    attention_cpu,
+    decoder,
+    decoder_cpu,
+    draw_cpu,
+    lowrank_cpu,
+    pairs_cpu,
+    program,
+)
 from graftwork.kernels.affine import AffinePlan, AffineSlots
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.decoder import Heads, Rotary
+from graftwork.kernels.huge_pages import HugePages
+from graftwork.kernels.layers_cpu import Layer, Layers
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.lowrank import Group, LowRankPlan, LowRankSlots, Segment
 from graftwork.kernels.steady_linear import SteadyProducts
@@ -38,6 +51,7 @@ class Kernels:
     gated: Callable[[Tensor], Tensor]
     pack_linear: Callable[[Tensor, Tensor | None], PackedLinear]
     warm: Callable[[torch.dtype], None]  # compiles every kernel for a dtype, or reads it from the disk cache
+    layers: Callable[[Sequence[Layer], Heads, float, float], Layers | None]  # all of a decode step's as one call
     #: Whether a row's bits are the same whatever rows are beside it; then parts run in tiles as well.
     deterministic: bool = False
     launches: int = 0  # of adapter kernels, ever: base-only steps leave it alone
@@ -88,6 +102,7 @@ def _reference() -> Kernels:
         rotate_and_write=decoder.rotate_and_write,
         gated=decoder.gated,
         pack_linear=lambda weight, bias: PackedLinear(weight, bias, pack=False),
+        layers=lambda layers, heads, scale, eps: None,
         warm=lambda dtype: None,
     )
 
@@ -99,6 +114,9 @@ def _cpu() -> Kernels:
         attention_cpu.warm(dtype)
         decoder_cpu.warm(dtype)
         draw_cpu.warm()
+        if dtype == torch.bfloat16:
+            pairs_cpu.warm()
+            program.warm()
 
     return Kernels(
         name="cpu",
@@ -110,7 +128,8 @@ def _cpu() -> Kernels:
         rotate=decoder_cpu.rotate,
         rotate_and_write=decoder_cpu.rotate_and_write,
         gated=decoder_cpu.gated,
-        pack_linear=PackedLinear,
+        pack_linear=partial(PackedLinear, memory=HugePages()),
+        layers=Layers.of,
         warm=warm,
     )
 

@@ -15,7 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from graftwork.errors import Refused
+from graftwork.kernels.huge_pages import HugePages
 from graftwork.kernels.linear import PackedLinear
+from graftwork.kernels.pairs_cpu import can_pair
 
 #: Rows of the tile that all others are compared with.
 TILE = 16
@@ -27,12 +29,15 @@ Product = Callable[[Tensor], Tensor]
 
 
 class SteadyProducts:
-    """Makes `SteadyLinear`s; those of one shape share what was found out about it."""
+    """Makes steady products: our own kernel's, else `SteadyLinear`s; those of a shape share what is found out of it."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[object, ...], dict[int, int]] = {}
+        self._memory = HugePages()
 
-    def __call__(self, weight: Tensor, bias: Tensor | None) -> SteadyLinear:
+    def __call__(self, weight: Tensor, bias: Tensor | None) -> PackedLinear:
+        if can_pair(weight):  # each sum in the order of its inputs: steady as it is
+            return PackedLinear(weight, bias, memory=self._memory)
         key = (weight.shape, weight.dtype, bias is None)
         return SteadyLinear(weight, bias, self._found.setdefault(key, {}))
 

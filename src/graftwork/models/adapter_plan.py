@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from graftwork.adapters.serving_form import Part, Place, Site
-from graftwork.kernels.lowrank import Group, Segment
+from graftwork.kernels.lowrank import Group, LowRankPlan, Segment
 from graftwork.kernels.select import Kernels
 from graftwork.models.adapter_slots import AdapterSlots
 from graftwork.models.part_tiles import act_in_tiles
@@ -88,6 +88,11 @@ class AdapterPlan:
     def _scaled(self, x: Tensor, site: int) -> Tensor:
         """x as one layer's W shall see it: x itself, or a copy."""
         return x if self._affine is None else self._kernels.scale_inputs(x, site, self._affine)
+
+    @property
+    def lowrank_alone(self) -> LowRankPlan | None:
+        """The step's low-rank pairs, where they are all that its adapters have."""
+        return None if self._affine is not None or self._acting else self._lowrank
 
     def acts(self, place: Place) -> bool:
         """Whether any part acts at a place of this kind, in any layer."""

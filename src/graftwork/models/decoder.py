@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import Site
 from graftwork.kernels.decoder import Heads, Rotary
+from graftwork.kernels.layers_cpu import MOST_TOKENS
 from graftwork.kernels.lowrank import Group
 from graftwork.kernels.select import Kernels
 from graftwork.models.adapter_plan import EMBED, HEAD, AdapterPlan
@@ -113,6 +114,7 @@ class Decoder:
         assert table.shape == (max_context, outline.head_dim), "the kernels step over it by whole heads"
         self._layers = [self._layer(module, number, table) for number in range(outline.num_layers)]
         self._norm = self._kept(module, "model.norm").float()
+        self._together = kernels.layers(self._layers, self._heads, self._scale, self._eps)
         embedding = self._kept(module, "model.embed_tokens")
         tied = bool(config.tie_word_embeddings)
         self._head = kernels.pack_linear(embedding if tied else module.lm_head.weight.data.clone(), None)
@@ -162,8 +164,20 @@ class Decoder:
     @torch.inference_mode()
     def forward(self, batch: ForwardBatch) -> ForwardResult:
         """Write the batch's keys and values to their pages; logits and hidden states are in the serving dtype."""
+        plan, stream = batch.plan, self._embed(batch)
+        lowrank = None if plan is None else plan.lowrank_alone
+        if self._together is not None and len(stream) <= MOST_TOKENS and (plan is None or lowrank is not None):
+            residual, delta = self._together.run(stream, batch.positions, batch.keys, batch.values, batch.rows, lowrank)
+            self._kernels.launches += plan is not None
+        else:
+            residual, delta = self._one_by_one(stream, batch)
+        logits = self._logits(self._last(residual, delta, batch.logits_at), plan)
+        hidden = None if batch.hidden_at is None else self._last(residual, delta, batch.hidden_at)
+        return ForwardResult(logits, hidden)
+
+    def _one_by_one(self, residual: Tensor, batch: ForwardBatch) -> tuple[Tensor, Tensor]:
+        """The residual stream after the last layer but for its last sum, and what that adds; each operation a call."""
         plan, add_norm = batch.plan, self._kernels.add_norm
-        residual = self._embed(batch)
         delta: Tensor | None = None
         for number, layer in enumerate(self._layers):
             h = add_norm(residual, delta, layer.attention_norm, self._eps)
@@ -175,9 +189,7 @@ class Decoder:
             if plan is not None:
                 plan.act(layer.mlp, residual, delta)
         assert delta is not None, "a model has layers"
-        logits = self._logits(self._last(residual, delta, batch.logits_at), plan)
-        hidden = None if batch.hidden_at is None else self._last(residual, delta, batch.hidden_at)
-        return ForwardResult(logits, hidden)
+        return residual, delta
 
     def _embed(self, batch: ForwardBatch) -> Tensor:
         """The residual stream [tokens, hidden] as it enters the first layer."""

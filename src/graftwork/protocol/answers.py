@@ -29,12 +29,19 @@ class OpenAIError(Shape):
     error: ErrorInfo
 
 
+class PromptDetails(Shape):
+    """Of the prompts' tokens, those that were there already."""
+
+    cached_tokens: int
+
+
 class Usage(Shape):
     """Tokens of all prompts and of all answers."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptDetails
 
 
 class PromptUsage(Shape):
@@ -64,7 +71,7 @@ class Signed(Shape):
     adapters: list[SignedPart] = Field(default_factory=list)
 
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 #: vLLM's: of each token of the prompt the likeliest and itself, by id.
 PromptLogprobs = list[dict[str, "RankedToken"] | None]
 
@@ -98,12 +105,28 @@ class ChatLogprobs(Shape):
     refusal: None
 
 
+class CalledFunction(Shape):
+    """A function that the model wants called, with JSON for it."""
+
+    name: str
+    arguments: str
+
+
+class CalledTool(Shape):
+    """A call in a message."""
+
+    id: str
+    type: Literal["function"]
+    function: CalledFunction
+
+
 class AssistantMessage(Shape):
     """The assistant's next message."""
 
     role: Literal["assistant"]
-    content: str
+    content: str | None
     refusal: None
+    tool_calls: list[CalledTool] | None = None
 
 
 class ChatChoice(Shape):
@@ -159,11 +182,28 @@ class CompletionAnswer(Shape):
     graftwork: Signed
 
 
+class CalledPiece(Shape):
+    """What a chunk adds to a call; its first one names the function."""
+
+    name: str | None = None
+    arguments: str
+
+
+class CallPiece(Shape):
+    """A call of a message, by its number, or more of its arguments."""
+
+    index: int
+    id: str | None = None
+    type: Literal["function"] | None = None
+    function: CalledPiece
+
+
 class ChatDelta(Shape):
     """What a chunk adds to a message; the first one opens it with its role."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
+    tool_calls: list[CallPiece] | None = None
 
 
 class ChatChunkChoice(Shape):

@@ -43,6 +43,40 @@ class VersionAnswer(Shape):
     account: dict[str, Any] | None = None
 
 
+class LoadFailure(Shape):
+    """Why a version could not be loaded, and when a request tries again."""
+
+    code: str
+    message: str
+    problems: list[str]
+    at: str | None
+    retry_at: str | None
+
+
+class VersionResidency(Shape):
+    """Where a version stands: bytes by tier, who uses it. Several adapters together have no `adapter` and `version`."""
+
+    reference: str
+    adapter: str | None
+    version: str | None
+    digest: str
+    state: Literal["resident", "draining", "loading", "failed", "disk", "stored"]
+    tiers: dict[str, int]
+    pinned: bool
+    rows: int
+    uses: int
+    last_used_at: str | None
+    loading_since: str | None
+    failure: LoadFailure | None
+
+
+class ResidencyList(Shape):
+    """GET /api/v1/residency: a page, and what leads to the next one."""
+
+    adapters: list[VersionResidency]
+    next_page_token: str | None
+
+
 class AdapterLine(Shape):
     """One adapter in a list."""
 
