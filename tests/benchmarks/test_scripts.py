@@ -13,6 +13,7 @@ import pytest
 
 import adapter_tax
 import batching
+import fairness
 import floor
 import footprint
 import kinds
@@ -53,6 +54,13 @@ def test_many_adapters_come_and_go(run: Run) -> None:
     assert figures["loads"] > 0
     assert figures["hit_rate"] == pytest.approx(1 - figures["loads"] / 24, abs=0.001)
     assert figures["many"]["errors"] == figures["resident"]["errors"] == 0
+
+
+def test_fairness_sets_a_light_tenant_beside_a_flood(run: Run) -> None:
+    short = ("--rows", "2", "--requests", "2", "--flood-prompt-tokens", "8", "--flood-output-tokens", "60")
+    figures = run(fairness, *SHORT, *short)
+    assert figures["light_over_free_row"] > 0 and figures["preemptions"] > 0
+    assert figures["starvation_bound_held"] and figures["starvation"]["longest_wait_s"] > 0
 
 
 def test_footprint_counts_at_least_the_adapters_own_bytes(tiny: Tiny) -> None:
