@@ -15,6 +15,7 @@ import adapter_tax
 import batching
 import cold_start
 import deterministic
+import fairness
 import floor
 import footprint
 import kinds
@@ -70,6 +71,13 @@ def test_cold_start_sets_cold_beside_warm_and_loads_beside_none(run: Run) -> Non
     for one in (figures, figures["from_files"]):
         assert one["loads"] > 0 and one["errors"] == 0
         assert one["inter_token_p95_while_loading"] > 0 and one["inter_token_p99_while_loading"] > 0
+
+
+def test_fairness_sets_a_light_tenant_beside_a_flood(run: Run) -> None:
+    short = ("--rows", "2", "--requests", "2", "--flood-prompt-tokens", "8", "--flood-output-tokens", "60")
+    figures = run(fairness, *SHORT, *short)
+    assert figures["light_over_free_row"] > 0 and figures["preemptions"] > 0
+    assert figures["starvation_bound_held"] and figures["starvation"]["longest_wait_s"] > 0
 
 
 def test_footprint_counts_at_least_the_adapters_own_bytes(tiny: Tiny) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graftwork.engine.prompt_shares import Parts, by_weight, prompt_shares
+from graftwork.engine.prompt_shares import TenantShares, by_weight, prompt_shares
 from graftwork.engine.request import Caller
 
 WANTED = st.lists(st.integers(1, 2000), min_size=1, max_size=40)
@@ -71,7 +71,7 @@ def test_between_tenants_nothing_is_left_over_and_each_has_its_part(
     budget=st.integers(0, 500),
 )
 def test_parts_are_whole_numbers_of_what_is_there(prompts: list[tuple[int, str]], budget: int) -> None:
-    parts, callers = Parts(), [Caller(tenant) for _, tenant in prompts]
+    parts, callers = TenantShares(), [Caller(tenant) for _, tenant in prompts]
     wanted = [count for count, _ in prompts]
     for _ in range(3):
         shares = parts.shares(wanted, callers, budget)
@@ -81,7 +81,7 @@ def test_parts_are_whole_numbers_of_what_is_there(prompts: list[tuple[int, str]]
 
 
 def test_a_short_prompt_is_done_at_once_beside_anothers_long_one_and_pays_it_back() -> None:
-    parts, callers = Parts(), [Caller("long"), Caller("short")]
+    parts, callers = TenantShares(), [Caller("long"), Caller("short")]
     taken = []
     for _ in range(4):
         taken.append(parts.shares([5000, 80], callers, 100))
@@ -93,7 +93,7 @@ def test_a_short_prompt_is_done_at_once_beside_anothers_long_one_and_pays_it_bac
 def test_over_many_steps_whoever_floods_with_short_prompts_gets_no_more_than_its_part(
     short: int, budget: int, weight: float
 ) -> None:
-    parts, callers, long = Parts(), [Caller("long", weight), Caller("short")], 0
+    parts, callers, long = TenantShares(), [Caller("long", weight), Caller("short")], 0
     for _ in range(200):
         shares = parts.shares([10**6, short], callers, budget)
         parts.taken(shares, callers, budget)

@@ -168,7 +168,7 @@ def test_who_was_short_of_room_has_a_second_before_the_next_one_and_nobody_gets_
 
 
 class Machine(Room):
-    """Memory for `room_for` adapters, `seats` rows at once, answers of `answer` ticks, each a tenth of a second."""
+    """Memory for `room_for` adapters, `seats` rows at a time, and answers of `answer` ticks of a tenth of a second."""
 
     def __init__(self, room_for: int, seats: int, answer: int, luck: random.Random) -> None:
         super().__init__()

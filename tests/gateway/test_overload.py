@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from graftwork.engine.request import GenerationRequest, PoolingRequest
 from graftwork.errors import GraftworkError, TimedOut, TooManyRequests, Unavailable
 from graftwork.testing import FAKE_BASE
 from support.served import HELLO, Served
@@ -44,8 +43,8 @@ def test_a_priority_goes_with_every_row(served: Served, priority: int | None, se
     served.chat(priority=priority)
     served.http.post("/v1/completions", json={"prompt": ["a", "b"], "priority": priority, "n": 2})
     served.http.post("/v1/embeddings", json={"input": ["a", "b"], "priority": priority})
-    rows: list[GenerationRequest | PoolingRequest] = [*served.engine.requests, *served.engine.poolings]
-    assert len(rows) == 7 and {(row.caller.tenant, row.caller.priority) for row in rows} == {("local", seen)}
+    callers = [row.caller for row in served.engine.requests] + [row.caller for row in served.engine.poolings]
+    assert len(callers) == 7 and {(caller.tenant, caller.priority) for caller in callers} == {("local", seen)}
 
 
 @pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 1.5, "1", True])

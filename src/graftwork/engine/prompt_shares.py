@@ -1,4 +1,4 @@
-"""prompt_shares, Parts: how the prompts of a step share its prompt tokens, of one tenant and of several."""
+"""prompt_shares, TenantShares: how the prompts of a step share its prompt tokens, of one tenant and of several."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def prompt_shares(wanted: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-class Parts:
+class TenantShares:
     """Divides a step's prompt tokens between tenants; inside each, `prompt_shares` does.
 
     NOTE: Each tenant has a part of every step by its weight, and what it does not want goes to the others. One that can
@@ -51,7 +51,7 @@ class Parts:
 
         Example:
             >>> callers = [Caller("long"), Caller("long"), Caller("short")]
-            >>> Parts().shares([900, 800, 60], callers, 100)
+            >>> TenantShares().shares([900, 800, 60], callers, 100)
             [40, 0, 60]
         """
         places: dict[str, list[int]] = {}

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from graftwork.engine.dominant_shares import DominantShares
 from graftwork.engine.fair_queue import FairQueue
 from graftwork.engine.fair_shares import FairShares
 from graftwork.engine.kv_cache import KvCache
-from graftwork.engine.places import Places
-from graftwork.engine.prompt_shares import Parts
+from graftwork.engine.prompt_shares import TenantShares
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_cost import StepCost, prompt_budget
 from graftwork.kernels.attention import PAGE_TOKENS
@@ -71,9 +71,9 @@ class Scheduler:
     NOTE: A step gives every running row that only lacks its newest token that one token, so decoding never waits for
     prompts; prompts get tokens beside it, in chunks (https://arxiv.org/abs/2308.16369): all of the step's token budget
     while nothing decodes, else as many as keep the step within the target that decoding rows are promised. Rows wait
-    in a `FairQueue`; in a full batch they may be given a place by `Places`. When pages run out, the newest running row
-    of the tenant that holds most gives up its own. Rows that gave way are computed again later, and not paid for again.
-    A row begins with the blocks that the prefix cache has of its beginning.
+    in a `FairQueue`; in a full batch others may give way to them, as `DominantShares` says. When pages run out, the
+    newest running row of the tenant that holds most gives up its own. Rows that gave way are computed again later, and
+    not paid for again. A row begins with the blocks that the prefix cache has of its beginning.
 
     Args:
         max_num_seqs: most running rows.
@@ -88,9 +88,9 @@ class Scheduler:
         self._max_num_seqs = max_num_seqs
         self._budget = max(max_num_batched_tokens, max_num_seqs)  # room for one token of every row
         self._target_s = inter_token_target_s
-        self._places = Places(max_num_seqs, kv.pool.num_pages)
+        self._dominant = DominantShares(max_num_seqs, kv.pool.num_pages)
         self._shares = FairShares()
-        self._parts = Parts()
+        self._tenants = TenantShares()
         self.waiting = FairQueue(self._shares)
         self.running: list[Sequence] = []  # oldest first
         self.num_preemptions = 0
@@ -156,7 +156,7 @@ class Scheduler:
         if preempted == self.num_preemptions:
             self._admit(dict(zip(arrivals, shares[len(prompts) :], strict=True)), chosen)
         computed = [chosen[row.id].count if row.id in chosen else 0 for row in rows]
-        self._parts.taken(computed, [row.caller for row in rows], budget)
+        self._tenants.taken(computed, [row.caller for row in rows], budget)
         for sequence in arrivals:
             if sequence.id not in chosen:
                 self._give_back(sequence)
@@ -176,7 +176,7 @@ class Scheduler:
         short_of = 1 + pages + sum(map(self._missing, self._prompts())) - self._kv.num_free
         if not self.running or (len(self.running) < self._max_num_seqs and short_of <= 0):
             return
-        for row in self._places.giving_way(owed, pages, short_of, self.running, self._shares):
+        for row in self._dominant.giving_way(owed, pages, short_of, self.running, self._shares):
             self._preempt(row)
             row.kept_until = len(row.tokens) * 3 // 2
 
@@ -193,7 +193,7 @@ class Scheduler:
     def _make_room(self, sequence: Sequence, count: int, chosen: dict[str, Chunk]) -> bool:
         """Grow a row's pages, preempting others while needed; False when the row itself had to go."""
         while not self._kv.grow(sequence.pages, sequence.num_computed + count):
-            victim = self._places.youngest_of_largest(self.running, self._shares)
+            victim = self._dominant.youngest_of_largest(self.running, self._shares)
             self._preempt(victim)
             chosen.pop(victim.id, None)
             if victim is sequence:
@@ -256,13 +256,13 @@ class Scheduler:
         """Of `budget`, each prompt's tokens; what prompts that are rated may not take goes to the others."""
         wanted = [min(row.num_pending, MAX_RATED) if row.unrated else row.num_pending for row in rows]
         callers = [row.caller for row in rows]
-        shares = self._parts.shares(wanted, callers, budget)
+        shares = self._tenants.shares(wanted, callers, budget)
         left = MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values())
         for place, row in enumerate(rows):
             if row.unrated:
                 wanted[place] = min(shares[place], left)
                 left -= len(Chunk(row, wanted[place]).rates)
-        return self._parts.shares(wanted, callers, budget)
+        return self._tenants.shares(wanted, callers, budget)
 
     def _missing(self, sequence: Sequence) -> int:
         """Pages that a row lacks until its first token is sampled."""

@@ -1,4 +1,4 @@
-"""Places: which rows give up theirs in a full batch, for a tenant that has less than its share of it."""
+"""DominantShares: which rows give way in a full batch, for a tenant that has less than its share of it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Places:
+class DominantShares:
     """What there is to hold: rows of a step, and pages.
 
     NOTE: Dominant resource fairness (Ghodsi et al., NSDI 2011). A tenant's share is the larger of its parts of both,
-    divided by its weight. A place changes hands only where afterwards the one who gave still has no less than the one
+    divided by its weight. A row gives way only where afterwards the one who gave still has no less than the one
     who got, so that it cannot be asked back; and a row that gave way is left alone until it is half as long again as it
     was, so that of all its tokens together no more than three times as many are computed again.
     """
