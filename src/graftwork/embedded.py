@@ -76,7 +76,7 @@ class Engine:
         prepared = prepare_base(self.settings)
         self.base = prepared.name
         with ExitStack() as stack:
-            database = stack.enter_context(Database(self.settings.database_url))
+            database = stack.enter_context(Database(self.settings.database))
             self.registry = Registry(database)
             self._snapshots = SnapshotReader(database)
             self._store = load_store("local")(self.settings.artifacts)

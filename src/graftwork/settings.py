@@ -33,7 +33,12 @@ class Settings(BaseSettings):
     cache_dir: Path | None = Field(
         default=None, description="Unpacked bases and bundles, safe to delete; `<home>/cache` when not given."
     )
-
+    database_url: str | None = Field(
+        default=None,
+        repr=False,  # it may hold a password
+        description="The database: `sqlite:///PATH` or `postgresql://USER@HOST/NAME`; `<home>/graftwork.db` when not "
+        "given.",
+    )
     base: str = Field(
         default="smollm2-135m",
         description="The base model: a built-in name, a Hugging Face folder or a hub id.",
@@ -153,5 +158,5 @@ class Settings(BaseSettings):
         return self.home / "artifacts"
 
     @property
-    def database_url(self) -> str:
-        return f"sqlite:///{self.home / 'graftwork.db'}"
+    def database(self) -> str:
+        return self.database_url or f"sqlite:///{self.home / 'graftwork.db'}"

@@ -65,7 +65,7 @@ def build_app(
     """
     base = engine.outline.base if engine is not None else base_name(settings)
     _check_base_name(base)
-    database = Database(settings.database_url)
+    database = Database(settings.database)
     services = _services(settings, base, database, engine, make_engine, outline_of or _prepared_outline(settings))
     app = FastAPI(
         title="Graftwork",
