@@ -39,6 +39,12 @@ class Settings(BaseSettings):
         description="The database: `sqlite:///PATH` or `postgresql://USER@HOST/NAME`; `<home>/graftwork.db` when not "
         "given.",
     )
+    artifacts_url: str | None = Field(
+        default=None,
+        description="Where files of versions are kept: `file:///FOLDER`, `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or "
+        "`az://CONTAINER/PREFIX`; `<home>/artifacts` when not given.",
+    )
+
     base: str = Field(
         default="smollm2-135m",
         description="The base model: a built-in name, a Hugging Face folder or a hub id.",
@@ -154,8 +160,8 @@ class Settings(BaseSettings):
         return self.cache / "forms"
 
     @property
-    def artifacts(self) -> Path:
-        return self.home / "artifacts"
+    def artifacts(self) -> str:
+        return self.artifacts_url or (self.home / "artifacts").as_uri()
 
     @property
     def database(self) -> str:

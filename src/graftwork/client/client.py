@@ -14,6 +14,7 @@ from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.lifespan import ASGIApp
+from graftwork.client.verify import verify_versions
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Damaged, Refused
 from graftwork.protocol.errors import error_from
@@ -119,6 +120,17 @@ class Client:
 
     def remove_alias(self, name: str, alias: str) -> None:
         self._wire.send("DELETE", f"{_adapter(name)}/aliases/{quote(alias, safe='')}")
+
+    def verify(self, reference: str | None = None) -> Json:
+        """Have every stored file of a version, or of all, read and checked, one request per blob.
+
+        Returns `{"versions", "blobs", "bytes", "problems": [{"state", "digest", "files"}]}`, where a state is
+        `missing` or `damaged`; damaged bytes were set aside, so that pushing the same files again repairs them.
+        """
+        if reference is not None:
+            return verify_versions(self._wire, [self.show(reference)])
+        names = [adapter["name"] for adapter in self.adapters()]
+        return verify_versions(self._wire, (version for name in names for version in self.versions(name)))
 
     # Inference
 

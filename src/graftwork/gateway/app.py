@@ -14,7 +14,7 @@ from fastapi import Depends, FastAPI
 from graftwork.access.names import DEFAULT, check_name
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
-from graftwork.artifacts.stores import load_store
+from graftwork.artifacts.stores import open_store
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.request import AdapterHandle
@@ -99,7 +99,7 @@ def _services(
     outline_of: Callable[[], Outline],
 ) -> Services:
     registry, snapshots = Registry(database), SnapshotReader(database)
-    store = load_store("local")(settings.artifacts)
+    store = open_store(settings.artifacts)
     copies = WorkingCopies(settings.bundles, store)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, hex_of, verified
 from graftwork.artifacts.partial import partial_folder, sweep
-from graftwork.errors import Damaged, Unavailable
+from graftwork.errors import Damaged, InvalidRequest, Unavailable
 
 
 class LocalStore:
@@ -25,6 +26,14 @@ class LocalStore:
     def __init__(self, root: Path) -> None:
         self._root = root
         sweep(root)
+
+    @classmethod
+    def at(cls, url: str) -> LocalStore:
+        """The store in the folder of `file:///folder`."""
+        parts = urlsplit(url)
+        if parts.netloc not in ("", "localhost") or len(parts.path) < 2:
+            raise InvalidRequest("The artifacts URL of a folder is file:///folder.", field="artifacts_url")
+        return cls(Path(unquote(parts.path)))
 
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
         path = self._path(tenant, digest)
@@ -46,6 +55,13 @@ class LocalStore:
     def open(self, tenant: str, digest: str) -> Iterator[bytes]:
         path = self._path(tenant, digest)
         return verified(_chunks(path, digest), digest, what=f"Blob {digest} of {tenant}")
+
+    def set_aside(self, tenant: str, digest: str) -> None:
+        path = self._path(tenant, digest)
+        aside = self._root / tenant / "quarantine" / path.name
+        with _translated(path), suppress(FileNotFoundError):
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(aside)
 
     def delete(self, tenant: str, digest: str) -> None:
         self._path(tenant, digest).unlink(missing_ok=True)
