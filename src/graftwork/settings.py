@@ -160,6 +160,11 @@ class Settings(BaseSettings):
         return self.cache / "forms"
 
     @property
+    def uploads(self) -> Path:
+        """What has come of large files that are still being sent."""
+        return self.home / "uploads"
+
+    @property
     def artifacts(self) -> str:
         return self.artifacts_url or (self.home / "artifacts").as_uri()
 

@@ -11,10 +11,10 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, text
+from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from graftwork.db import Database
+from graftwork.db import Database, Transaction
 from graftwork.db.migrate import MIGRATIONS, alembic_config
 from graftwork.db.schema import HEAD, metadata
 from graftwork.errors import Unavailable
@@ -35,6 +35,13 @@ OF_0001 = (
 )
 
 
+def drop_everything(tx: Transaction) -> None:
+    for name in ["alembic_version", *(table.name for table in reversed(metadata.sorted_tables))]:
+        tx.exec_driver_sql(f"DROP TABLE {name}")
+    if tx.dialect.name == "postgresql":
+        tx.exec_driver_sql("DROP FUNCTION graftwork_refuse, graftwork_notify")
+
+
 def test_head_is_the_newest_migration() -> None:
     assert ScriptDirectory.from_config(alembic_config()).get_current_head() == HEAD
 
@@ -46,11 +53,7 @@ def test_migrations_lead_to_the_schema_of_the_code(url: str) -> None:
 
 def test_the_schema_of_the_previous_revision_is_brought_to_this_one_with_its_rows(url: str) -> None:
     with Database(url) as database, database.transaction() as tx:
-        names = ["aliases", "versions", "adapters", "events", "alembic_version"]
-        for name in [*(name for name in inspect(tx).get_table_names() if name not in names), *names]:
-            tx.exec_driver_sql(f"DROP TABLE {name}")
-        if tx.dialect.name == "postgresql":
-            tx.exec_driver_sql("DROP FUNCTION graftwork_refuse, graftwork_notify")
+        drop_everything(tx)
         command.upgrade(alembic_config(tx), "0001")
         for statement in OF_0001:
             tx.exec_driver_sql(statement)
@@ -92,10 +95,7 @@ def test_a_database_of_a_newer_version_is_left_alone(url: str) -> None:
 
 def test_a_half_made_database_is_made_whole(url: str) -> None:
     with Database(url) as database, database.transaction() as tx:
-        for table in ("aliases", "versions", "adapters", "events", "alembic_version"):
-            tx.execute(text(f"DROP TABLE {table}"))
-        if tx.dialect.name == "postgresql":
-            tx.execute(text("DROP FUNCTION graftwork_refuse, graftwork_notify"))
+        drop_everything(tx)
     with Database(url) as database, database.reading() as tx:
         assert tx.execute(text("SELECT count(*) FROM events")).scalar() == 0
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0002"
+HEAD = "0003"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -115,4 +115,17 @@ aliases = Table(
     ForeignKeyConstraint(
         ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
     ),
+)
+
+#: What requests that carried an Idempotency-Key were answered with.
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("key", String(255), nullable=False),
+    Column("fingerprint", Digest, nullable=False),
+    Column("answer", Text, nullable=False),  # canonical JSON
+    Column("created_at", Timestamp, nullable=False),
+    PrimaryKeyConstraint("tenant", "key"),
+    Index(None, "created_at"),
 )

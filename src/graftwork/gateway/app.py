@@ -15,11 +15,22 @@ from graftwork.access.names import DEFAULT, check_name
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import open_store
+from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, InvalidRequest
-from graftwork.gateway import blobs, classify, embeddings, errors, inference, model_list, registry_routes, system
+from graftwork.gateway import (
+    blobs,
+    classify,
+    embeddings,
+    errors,
+    inference,
+    model_list,
+    registry_routes,
+    system,
+    uploads,
+)
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.openapi import describe_bodies
@@ -75,7 +86,7 @@ def build_app(
         redoc_url=None,
     )
     app.state.services = services
-    for doors in (inference, embeddings, classify, model_list, blobs, system):
+    for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
     app.include_router(registry_routes.router, prefix="/api/v1")
     app.include_router(  # the same doors again, spelt out
@@ -113,6 +124,7 @@ def _services(
         registry=registry,
         snapshots=snapshots,
         store=store,
+        uploads=Uploads(settings.uploads),
         pushes=PushService(
             registry,
             store,

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import BlobStore
+from graftwork.artifacts.uploads import Uploads
 from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
@@ -31,6 +32,7 @@ class Services:
     registry: Registry
     snapshots: SnapshotReader
     store: BlobStore
+    uploads: Uploads
     pushes: PushService
     engine: EngineSlot
     generations: Generations
