@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, hex_of
-from graftwork.artifacts.partial import partial_folder, sweep
+from graftwork.artifacts.partial import PARTIAL, partial_folder, sweep
 from graftwork.errors import Conflict, Unavailable
 
 
@@ -43,8 +43,8 @@ class Uploads:
         """
         path = self._path(tenant, digest)
         try:
+            partial_folder(self._root)
             if not offset:
-                partial_folder(self._root)
                 sweep(self._root)
             file = _locked(path)
         except BlockingIOError as exc:
@@ -63,7 +63,7 @@ class Uploads:
 
     def _path(self, tenant: str, digest: str) -> Path:
         check_tenant(tenant)
-        return partial_folder(self._root) / f"{tenant}.{hex_of(check_digest(digest))}"
+        return self._root / PARTIAL / f"{tenant}.{hex_of(check_digest(digest))}"
 
 
 def chunks_of(file: BinaryIO) -> Iterator[bytes]:
