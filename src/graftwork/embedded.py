@@ -79,7 +79,7 @@ class Engine:
             database = stack.enter_context(Database(self.settings.database))
             self.registry = Registry(database)
             self._snapshots = SnapshotReader(database)
-            self._store = open_store(self.settings.artifacts)
+            self._store = open_store(self.settings.artifacts, self.settings.artifacts_keyring)
             copies = WorkingCopies(self.settings.bundles, self._store)
             account_of = partial(account_folder, outline=prepared.outline, max_rank=self.settings.max_rank)
             self._pushes = PushService(self.registry, self._store, copies, lambda: prepared.outline, account_of)

@@ -44,6 +44,11 @@ class Settings(BaseSettings):
         description="Where files of versions are kept: `file:///FOLDER`, `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or "
         "`az://CONTAINER/PREFIX`; `<home>/artifacts` when not given.",
     )
+    artifacts_keyring: Path | None = Field(
+        default=None,
+        description="File of the keys that stored files are sealed under before they leave this process; without one "
+        "they are not sealed.",
+    )
 
     base: str = Field(
         default="smollm2-135m",
@@ -117,14 +122,14 @@ class Settings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
 
-    @field_validator("home", "cache_dir", mode="before")
+    @field_validator("home", "cache_dir", "artifacts_keyring", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
         if value == "":
             raise ValueError("it is empty; give a folder, or unset it for the default")
         return value
 
-    @field_validator("home", "cache_dir")
+    @field_validator("home", "cache_dir", "artifacts_keyring")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()

@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from graftwork.artifacts.keyring import Keyring
 from graftwork.artifacts.stores import STORES, BlobStore
+from graftwork.artifacts.stores.form import Form
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.artifacts.stores.memory import MemoryStore
 from graftwork.artifacts.stores.object import PART_BYTES, ObjectStore
@@ -23,6 +25,8 @@ from support.scale import times
 
 #: Fixtures that make one; `gs` is the same class as `s3` and `az`, and has no server that it could be tested on.
 MAKERS = {"az": "azure", "file": "local", "memory": "memory", "s3": "s3"}
+#: Stores whose blobs are sealed.
+SEALED = {"file-sealed": "sealed_local", "s3-sealed": "sealed_s3"}
 OF_HELLO = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 OF_NOTHING = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -47,9 +51,27 @@ def azure(azurite_server: ObjectServer) -> BlobStore:
     return ObjectStore(azurite_server.url())
 
 
-@pytest.fixture(params=sorted(MAKERS))
+@pytest.fixture
+def sealed() -> Form:
+    pytest.importorskip("cryptography", reason="sealing needs cryptography: pip install 'graftwork[encryption]'")
+    from graftwork.artifacts.stores.sealed import Sealed
+
+    return Sealed(Keyring("a", {"a": bytes(32)}, {}))
+
+
+@pytest.fixture
+def sealed_local(tmp_path: Path, sealed: Form) -> BlobStore:
+    return LocalStore(tmp_path / "artifacts", sealed)
+
+
+@pytest.fixture
+def sealed_s3(seaweedfs_server: ObjectServer, sealed: Form) -> BlobStore:
+    return ObjectStore(seaweedfs_server.url(), sealed)
+
+
+@pytest.fixture(params=sorted(MAKERS | SEALED))
 def store(request: pytest.FixtureRequest) -> BlobStore:
-    made: BlobStore = request.getfixturevalue(MAKERS[request.param])
+    made: BlobStore = request.getfixturevalue((MAKERS | SEALED)[request.param])
     return made
 
 

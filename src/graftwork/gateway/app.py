@@ -110,7 +110,7 @@ def _services(
     outline_of: Callable[[], Outline],
 ) -> Services:
     registry, snapshots = Registry(database), SnapshotReader(database)
-    store = open_store(settings.artifacts)
+    store = open_store(settings.artifacts, settings.artifacts_keyring)
     copies = WorkingCopies(settings.bundles, store)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()

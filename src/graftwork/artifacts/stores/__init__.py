@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from graftwork.artifacts.stores.form import PLAIN, Form
 from graftwork.errors import InvalidRequest
 
 #: By the scheme of their URLs. Import paths, so that a store costs nothing until it is used.
@@ -63,11 +65,15 @@ class BlobStore(Protocol):
         ...
 
 
-def open_store(url: str) -> BlobStore:
+def open_store(url: str, keyring: Path | None = None) -> BlobStore:
     """The store at a URL: `file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
 
+    Args:
+        keyring: file of the keys that blobs are sealed under; without it they are stored as they are.
+
     Raises:
-        InvalidRequest: it is not the URL of a store, or carries more than a place (a password, a query).
+        InvalidRequest: it is not the URL of a store, or carries more than a place (a password, a query); or the
+            keyring cannot be used.
         Unavailable: it cannot be used as it is configured.
     """
     try:
@@ -82,5 +88,18 @@ def open_store(url: str) -> BlobStore:
             "come from the environment.",
             field="artifacts_url",
         )
-    made: Callable[[str], BlobStore] = getattr(import_module(module), name).at
-    return made(url)
+    made: Callable[[str, Form], BlobStore] = getattr(import_module(module), name).at
+    return made(url, PLAIN if keyring is None else _sealed(keyring))
+
+
+def _sealed(keyring: Path) -> Form:
+    from graftwork.artifacts.keyring import Keyring
+
+    try:
+        from graftwork.artifacts.stores.sealed import Sealed
+    except ImportError as exc:
+        raise InvalidRequest(
+            "Sealing artifacts needs the package cryptography: pip install 'graftwork[encryption]'.",
+            field="artifacts_keyring",
+        ) from exc
+    return Sealed(Keyring.read(keyring))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import check_digest, verified
+from graftwork.artifacts.stores.form import Form
 from graftwork.errors import Damaged
 
 
@@ -17,7 +18,7 @@ class MemoryStore:
         self.aside: dict[tuple[str, str], bytes] = {}
 
     @classmethod
-    def at(cls, _url: str) -> MemoryStore:
+    def at(cls, _url: str, _form: Form) -> MemoryStore:
         return cls()
 
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:

@@ -20,6 +20,7 @@ from obstore.store import from_url
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import check_digest, hex_of, verified
+from graftwork.artifacts.stores.form import PLAIN, Form, pieces
 from graftwork.errors import Damaged, Unavailable
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ _ALLOW_HTTP = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
 class ObjectStore:
     """A `BlobStore`; `url` is `s3://bucket/prefix`, `gs://…` or `az://…`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, form: Form = PLAIN) -> None:
         self._place = url
+        self._form = form
         client: ClientConfig = {
             "timeout": timedelta(seconds=TIMEOUT_S),
             "connect_timeout": timedelta(seconds=5),
@@ -52,43 +54,50 @@ class ObjectStore:
             self._store = from_url(url, client_options=client, retry_config=RETRY)
 
     @classmethod
-    def at(cls, url: str) -> ObjectStore:
-        return cls(url)
+    def at(cls, url: str, form: Form) -> ObjectStore:
+        return cls(url, form)
 
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
-        key = _key(tenant, digest)
+        key = self._key(tenant, digest)
         blob = verified(chunks, digest, what=f"Upload of {digest}")
         if self._is_whole(tenant, digest):
             return sum(map(len, blob))
-        parts = _parts(blob)
+        parts = pieces(self._form.stored(tenant, digest, blob), PART_BYTES)
         first, second = next(parts, b""), next(parts, None)
         with self._translated("written"):
             if second is None:
                 with suppress(AlreadyExistsError):  # somebody was faster, with the same bytes
                     obstore.put(self._store, key, first, mode="create")
-                return len(first)
-            return self._put_in_parts(key, chain((first, second), parts))
+                size = len(first)
+            else:
+                size = self._put_in_parts(key, chain((first, second), parts))
+        return self._form.plain_size(size)
 
     def has(self, tenant: str, digest: str) -> int | None:
-        key = _key(tenant, digest)
+        key = self._key(tenant, digest)
         with self._translated("read"):
             try:
-                return int(obstore.head(self._store, key)["size"])
+                return self._form.plain_size(obstore.head(self._store, key)["size"])
             except FileNotFoundError:
                 return None
 
     def open(self, tenant: str, digest: str) -> Iterator[bytes]:
-        return verified(self._chunks(_key(tenant, digest), digest), digest, what=f"Blob {digest} of {tenant}")
+        stored = self._chunks(self._key(tenant, digest), digest)
+        return verified(self._form.plain(tenant, digest, stored), digest, what=f"Blob {digest} of {tenant}")
 
     def set_aside(self, tenant: str, digest: str) -> None:
-        key, aside = _key(tenant, digest), f"{tenant}/quarantine/{hex_of(digest)}"
+        key, aside = self._key(tenant, digest), f"{tenant}/quarantine/{hex_of(digest)}"
         with self._translated("written"), suppress(FileNotFoundError):
             obstore.rename(self._store, key, aside, overwrite=True)
 
     def delete(self, tenant: str, digest: str) -> None:
-        key = _key(tenant, digest)
+        key = self._key(tenant, digest)
         with self._translated("written"), suppress(FileNotFoundError):
             obstore.delete(self._store, key)
+
+    def _key(self, tenant: str, digest: str) -> str:
+        name = hex_of(check_digest(digest))
+        return f"{check_tenant(tenant)}/{self._form.folder}/{name[:2]}/{name}"
 
     def _is_whole(self, tenant: str, digest: str) -> bool:
         """Whether the blob is there with the right bytes; damaged ones are set aside."""
@@ -142,20 +151,3 @@ class ObjectStore:
             # Not chained, and without queries and bodies: the whole error may hold a signature.
             reason = re.sub(r"\?\S*|: <.*", "", (str(exc).splitlines() or [""])[0])
             raise Unavailable(f"The artifact store {self._place} cannot be {how}: {reason.strip()}.") from None
-
-
-def _key(tenant: str, digest: str) -> str:
-    name = hex_of(check_digest(digest))
-    return f"{check_tenant(tenant)}/sha256/{name[:2]}/{name}"
-
-
-def _parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of PART_BYTES, the last one shorter."""
-    held = bytearray()
-    for chunk in chunks:
-        held += chunk
-        while len(held) > PART_BYTES:
-            yield bytes(held[:PART_BYTES])
-            del held[:PART_BYTES]
-    if held:
-        yield bytes(held)
