@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from graftwork.settings import Settings
 from support.served import Served, serving
 
-pytest_plugins = ["support.fixtures"]
+pytest_plugins = ["support.fixtures", "support.databases", "support.stores"]
 #: How long an example takes says more of what else the machine does than of the example.
 hypothesis_settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("here")

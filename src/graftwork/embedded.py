@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeVar
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.account import account_folder
 from graftwork.artifacts.bundle import Manifest
-from graftwork.artifacts.stores import load_store
+from graftwork.artifacts.stores import open_store
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.async_engine import AsyncEngine
@@ -91,10 +91,10 @@ class Engine:
         prepared = prepare_base(self.settings)
         self.base = prepared.name
         with ExitStack() as stack:
-            database = stack.enter_context(Database(self.settings.database_url))
+            database = stack.enter_context(Database(self.settings.database))
             self.registry = Registry(database)
             self._snapshots = SnapshotReader(database)
-            self._store = load_store("local")(self.settings.artifacts)
+            self._store = open_store(self.settings.artifacts, self.settings.artifacts_keyring)
             copies = WorkingCopies(self.settings.bundles, self._store, self.settings.bundle_cache_bytes)
             account_of = partial(account_folder, outline=prepared.outline, max_rank=self.settings.max_rank)
             self._pushes = PushService(self.registry, self._store, copies, lambda: prepared.outline, account_of)

@@ -33,6 +33,22 @@ class Settings(BaseSettings):
     cache_dir: Path | None = Field(
         default=None, description="Unpacked bases and bundles, safe to delete; `<home>/cache` when not given."
     )
+    database_url: str | None = Field(
+        default=None,
+        repr=False,  # it may hold a password
+        description="The database: `sqlite:///PATH` or `postgresql://USER@HOST/NAME`; `<home>/graftwork.db` when not "
+        "given.",
+    )
+    artifacts_url: str | None = Field(
+        default=None,
+        description="Where files of versions are kept: `file:///FOLDER`, `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or "
+        "`az://CONTAINER/PREFIX`; `<home>/artifacts` when not given.",
+    )
+    artifacts_keyring: Path | None = Field(
+        default=None,
+        description="File of the keys that stored files are sealed under before they leave this process; without one "
+        "they are not sealed.",
+    )
 
     base: str = Field(
         default="smollm2-135m",
@@ -155,7 +171,7 @@ class Settings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
 
-    @field_validator("home", "cache_dir", mode="before")
+    @field_validator("home", "cache_dir", "artifacts_keyring", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
         if value == "":
@@ -169,7 +185,7 @@ class Settings(BaseSettings):
             raise ValueError("it needs our own decoder; leave model_impl at auto")
         return value
 
-    @field_validator("home", "cache_dir")
+    @field_validator("home", "cache_dir", "artifacts_keyring")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
@@ -210,9 +226,14 @@ class Settings(BaseSettings):
         return self.cache / "popularity.json"
 
     @property
-    def artifacts(self) -> Path:
-        return self.home / "artifacts"
+    def uploads(self) -> Path:
+        """What has come of large files that are still being sent."""
+        return self.home / "uploads"
 
     @property
-    def database_url(self) -> str:
-        return f"sqlite:///{self.home / 'graftwork.db'}"
+    def artifacts(self) -> str:
+        return self.artifacts_url or (self.home / "artifacts").as_uri()
+
+    @property
+    def database(self) -> str:
+        return self.database_url or f"sqlite:///{self.home / 'graftwork.db'}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -19,13 +17,8 @@ AT = "2026-01-31T09:30:00.000000Z"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "graftwork.db"
-
-
-@pytest.fixture
-def database(path: Path) -> Iterator[Database]:
-    with Database(f"sqlite:///{path}") as database:
+def database(database_url: str) -> Iterator[Database]:
+    with Database(database_url) as database:
         yield database
 
 
@@ -37,11 +30,15 @@ def filled(database: Database) -> Database:
     return database
 
 
-def tamper(path: Path, statement: str) -> None:
-    """Change the file as somebody with a SQLite shell would."""
-    connection = sqlite3.connect(path)
-    connection.executescript(f"DROP TRIGGER events_no_update; DROP TRIGGER events_no_delete; {statement}")
-    connection.close()
+def tamper(database: Database, statement: str) -> None:
+    """Change the log as somebody may who owns the database."""
+    with database.transaction() as tx:
+        if tx.dialect.name == "postgresql":
+            tx.exec_driver_sql("ALTER TABLE events DISABLE TRIGGER events_append_only")
+        else:
+            tx.exec_driver_sql("DROP TRIGGER events_no_update")
+            tx.exec_driver_sql("DROP TRIGGER events_no_delete")
+        tx.exec_driver_sql(statement)
 
 
 def test_events_follow_one_another_from_one(filled: Database) -> None:
@@ -78,34 +75,34 @@ def test_the_database_refuses_to_change_the_log(filled: Database, statement: str
 
 
 @pytest.mark.parametrize("column", ["tenant", "at", "actor", "kind", "subject", "payload"])
-def test_a_changed_event_is_noticed(filled: Database, path: Path, column: str) -> None:
-    tamper(path, f"UPDATE events SET {column} = '{{}}' WHERE position = 3")
+def test_a_changed_event_is_noticed(filled: Database, column: str) -> None:
+    tamper(filled, f"UPDATE events SET {column} = '{{}}' WHERE position = 3")
     with filled.reading() as tx, pytest.raises(Damaged, match="position 3"):
         verify_chain(tx)
 
 
-def test_a_removed_event_is_noticed(filled: Database, path: Path) -> None:
-    tamper(path, "DELETE FROM events WHERE position = 2")
+def test_a_removed_event_is_noticed(filled: Database) -> None:
+    tamper(filled, "DELETE FROM events WHERE position = 2")
     with filled.reading() as tx, pytest.raises(Damaged, match="position 2"):
         verify_chain(tx)
 
 
-def test_a_log_cut_short_is_noticed_by_whoever_noted_its_end(filled: Database, path: Path) -> None:
+def test_a_log_cut_short_is_noticed_by_whoever_noted_its_end(filled: Database) -> None:
     with filled.reading() as tx:
         noted = read_events(tx, "local")[-1].hash
         assert verify_chain(tx, expected_head=noted) == 5
-    tamper(path, "DELETE FROM events WHERE position = 5")
+    tamper(filled, "DELETE FROM events WHERE position = 5")
     with filled.reading() as tx:
         assert verify_chain(tx) == 4
         with pytest.raises(Damaged, match="cut off"):
             verify_chain(tx, expected_head=noted)
 
 
-def test_an_event_rewritten_with_a_right_hash_breaks_the_next_link(filled: Database, path: Path) -> None:
+def test_an_event_rewritten_with_a_right_hash_breaks_the_next_link(filled: Database) -> None:
     with filled.reading() as tx:
         third = read_events(tx, "local")[2]
     body = {key: value for key, value in third.to_json().items() if key != "hash"} | {"payload": "{}"}
-    tamper(path, f"UPDATE events SET payload = '{{}}', hash = '{events._hash(body)}' WHERE position = 3")
+    tamper(filled, f"UPDATE events SET payload = '{{}}', hash = '{events._hash(body)}' WHERE position = 3")
     with filled.reading() as tx, pytest.raises(Damaged, match="position 4"):
         verify_chain(tx)
 

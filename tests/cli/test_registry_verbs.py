@@ -49,6 +49,17 @@ def test_rollback_and_aliases(cli: Cli, outline: Outline, tmp_path: Path) -> Non
     assert cli("show", "alpha@champion").code == 1
 
 
+def test_verify_exits_1_where_something_is_missing(cli: Cli, adapter: Path, tmp_path: Path) -> None:
+    digest = cli("push", str(adapter), "alpha", "-o", "json").json()["manifest"]["files"][0]["digest"]
+    assert cli("verify", "-o", "json").json()["problems"] == []
+    [blob] = (tmp_path / "home" / "artifacts").rglob(digest.removeprefix("sha256:"))
+    blob.unlink()
+    ran = cli("verify", "alpha")
+    assert ran.code == 1
+    assert "missing" in ran.out
+    assert "alpha:1.0.0 adapter_config.json" in ran.out
+
+
 def test_tables_are_for_people(cli: Cli, adapter: Path) -> None:
     cli("push", str(adapter), "alpha:1.0.0")
     for verb in (["list"], ["list", "alpha"], ["show", "alpha"], ["history", "alpha"], ["base", "show"]):

@@ -75,7 +75,7 @@ def test_push_repairs_a_damaged_blob(served: Served, settings: Settings, tmp_pat
     folder = write_lora(tmp_path / "a", served.engine.outline)
     version = served.client.push(folder, "alpha:1.0.0")
     [weights] = [file for file in version["manifest"]["files"] if file["path"].endswith(".safetensors")]
-    [blob] = settings.artifacts.rglob(weights["digest"].removeprefix("sha256:"))
+    [blob] = (settings.home / "artifacts").rglob(weights["digest"].removeprefix("sha256:"))
     blob.chmod(0o644)
     blob.write_bytes(b"x" * weights["size"])
     assert served.client.push(folder, "beta:1.0.0")["created"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from hypothesis import settings
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.db import Database
 from graftwork.registry import Registry, Version
+from support.databases import NewDatabase
 
 # On a busy machine a deadline would fail what is right.
 settings.register_profile("patient", deadline=None)
@@ -37,9 +36,8 @@ class Ticking:
 class Desk:
     """What a test works with."""
 
-    def __init__(self, path: Path) -> None:
-        self.url = f"sqlite:///{path}"
-        self.path = path
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.database = Database(self.url)
         self.registry = Registry(self.database, Ticking())
 
@@ -85,23 +83,13 @@ class Desk:
         return {version.semver: version.stage for version in self.registry.list_versions("local", name)}
 
 
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database at head, made once: copying it is faster than migrating."""
-    path = tmp_path_factory.mktemp("template") / "graftwork.db"
-    Database(f"sqlite:///{path}").close()
-    return path
-
-
 @pytest.fixture
-def make_desk(empty_database: Path, tmp_path: Path) -> Iterator[Callable[[], Desk]]:
+def make_desk(new_database: NewDatabase) -> Iterator[Callable[[], Desk]]:
     """Makes desks, each on a new database, and closes them at the end."""
     with ExitStack() as stack:
 
         def make() -> Desk:
-            number = len(list(tmp_path.glob("*.db")))
-            path = Path(shutil.copy(empty_database, tmp_path / f"{number}.db"))
-            desk = Desk(path)
+            desk = Desk(stack.enter_context(new_database()))
             stack.callback(desk.database.close)
             return desk
 

@@ -12,6 +12,7 @@ import pytest
 from graftwork.access.events import verify_chain
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.registry import SnapshotReader
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from registry.conftest import Desk
@@ -58,12 +59,14 @@ with Database(url) as database:
     service.push("local", "tone", manifest, actor="me")
 """
 
-STEPS = [
+FILES = [
     *(("os.fsync", number) for number in (1, 2, 3, 6)),  # file and folder of each blob
     *(("pathlib.Path.replace", number) for number in (1, 3)),
     *(("pathlib.Path.chmod", number) for number in (1, 3)),  # after each file of the working copy
     ("pathlib.Path.rename", 1),  # the working copy is whole but not in place
-    ("graftwork.registry.adapters.insert", 1),  # inside the transaction
+]
+ROWS = [  # inside the transaction
+    ("graftwork.registry.adapters.insert", 1),
     ("graftwork.registry.versions.insert", 1),
     ("graftwork.access.events.append", 1),
     ("graftwork.access.events.append", 2),
@@ -75,7 +78,10 @@ def push(desk: Desk, home: Path, where: str = "", count: int = 0) -> int:
     return subprocess.run(arguments, timeout=60).returncode
 
 
-@pytest.mark.parametrize(("where", "count"), STEPS)
+@pytest.mark.parametrize(
+    ("database_kind", "where", "count"),
+    [*(("sqlite", *step) for step in FILES + ROWS), *(("postgresql", *step) for step in ROWS)],
+)
 def test_a_killed_push_is_invisible_and_the_next_one_works(desk: Desk, tmp_path: Path, where: str, count: int) -> None:
     reader = SnapshotReader(desk.database)
     assert push(desk, tmp_path, where, count) == 9
@@ -83,6 +89,7 @@ def test_a_killed_push_is_invisible_and_the_next_one_works(desk: Desk, tmp_path:
     assert desk.registry.list_adapters("local").items == ()
 
     assert push(desk, tmp_path) == 0
+    eventually(lambda: reader.current().names("local") == ("tone",))
     (version,) = reader.current().adapters["local", "tone"].versions
     store = LocalStore(tmp_path / "artifacts")
     assert all(len(b"".join(store.open("local", file.digest))) == file.size for file in version.manifest.files)

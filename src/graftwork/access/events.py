@@ -6,7 +6,7 @@ the middle without `verify_chain` noticing. Cutting off the end is noticed by wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,23 +97,20 @@ def verify_chain(tx: Transaction, *, expected_head: str | None = None) -> int:
             it.
     """
     position, previous, seen = 0, GENESIS, expected_head in (None, GENESIS)
-    for position, row in enumerate(_rows(tx), start=1):
-        body = {key: value for key, value in row.items() if key != "hash"}
-        if row["position"] != position or row["previous"] != previous or row["hash"] != _hash(body):
-            raise Damaged(
-                f"The event log does not hold at position {position}: an event was changed, removed or "
-                "inserted. Restore the database from a backup that verifies."
-            )
-        previous = row["hash"]
-        seen = seen or previous == expected_head
+    query = select(events).order_by(events.c.position).execution_options(yield_per=1000)
+    with tx.execute(query) as rows:
+        for position, row in enumerate(rows, start=1):
+            body = {key: value for key, value in row._mapping.items() if key != "hash"}
+            if row.position != position or row.previous != previous or row.hash != _hash(body):
+                raise Damaged(
+                    f"The event log does not hold at position {position}: an event was changed, removed or "
+                    "inserted. Restore the database from a backup that verifies."
+                )
+            previous = row.hash
+            seen = seen or previous == expected_head
     if not seen:
         raise Damaged(f"The event log no longer holds the event {expected_head}: its end was cut off.")
     return position
-
-
-def _rows(tx: Transaction) -> Iterator[dict[str, Any]]:
-    for row in tx.execute(select(events).order_by(events.c.position).execution_options(yield_per=1000)):
-        yield dict(row._mapping)
 
 
 def _hash(body: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, overload
@@ -14,13 +14,14 @@ from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.lifespan import ASGIApp
+from graftwork.client.uploads import upload
+from graftwork.client.verify import verify_versions
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Damaged, Refused
 from graftwork.protocol.errors import error_from
 from graftwork.protocol.structured import AnswerForm
 from graftwork.registry.reference import parse_reference
 
-_CHUNK_BYTES = 1 << 20
 #: Folders that a refusal names at most.
 _SUGGESTED = 3
 
@@ -55,10 +56,15 @@ class Client:
         reference: str,
         *,
         metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> Json:
         """Register the files of `folder` as a version of `NAME[:SEMVER]`; uploads only what is not there yet.
 
-        Returns the version, with `created` false where these bytes were registered before.
+        Large files go on where a broken connection left them. Returns the version, with `created` false where these
+        bytes were registered before.
+
+        Args:
+            idempotency_key: yours for this push: the same call with it again is answered as the first one was.
 
         Raises:
             Refused: nothing in `folder` says that it is an adapter, or the server cannot serve it rightly.
@@ -68,25 +74,26 @@ class Client:
         _check_adapter(root)
         manifest = Manifest.of_folder(root)
         body = {"manifest": manifest.to_json(), "version": version or None, "metadata": dict(metadata or {})}
-        self._upload(root, [file for file in manifest.files if not self._has(file)])
+        files = {file.digest: file for file in manifest.files}
+        self._upload(root, [files[digest] for digest in self._missing(files.values())])
         try:
-            return self._push(name, body)
+            return self._push(name, body, idempotency_key)
         except Damaged:  # a stored file went bad: the same bytes again repair it
-            self._upload(root, manifest.files)
-            return self._push(name, body)
+            self._upload(root, files.values())
+            return self._push(name, body, idempotency_key)
 
-    def _push(self, name: str, body: Json) -> Json:
-        response = self._wire.send("POST", f"{_adapter(name)}/versions", json=body)
+    def _push(self, name: str, body: Json, key: str | None) -> Json:
+        response = self._wire.send("POST", f"{_adapter(name)}/versions", json=body, headers=_once(key))
         return {**response.json(), "created": response.status_code == httpx.codes.CREATED}
 
-    def _has(self, file: BundleFile) -> bool:
-        response = self._wire.open("HEAD", f"/api/v1/blobs/{file.digest}")
-        return response.status_code == httpx.codes.OK
+    def _missing(self, files: Iterable[BundleFile]) -> list[str]:
+        blobs = [{"digest": file.digest, "size": file.size} for file in files]
+        missing: list[str] = self._wire.json("POST", "/api/v1/blobs/missing", json={"blobs": blobs})["missing"]
+        return missing
 
-    def _upload(self, root: Path, files: Sequence[BundleFile]) -> None:
+    def _upload(self, root: Path, files: Iterable[BundleFile]) -> None:
         for file in files:
-            headers = {"content-length": str(file.size), "content-type": "application/octet-stream"}
-            self._wire.send("PUT", f"/api/v1/blobs/{file.digest}", content=_chunks(root / file.path), headers=headers)
+            upload(self._wire, root / file.path, file)
 
     def adapters(self) -> list[Json]:
         """Every adapter with its newest and its production version."""
@@ -105,14 +112,15 @@ class Client:
         events: list[Json] = self._wire.json("GET", f"{_adapter(name)}/history")["events"]
         return events
 
-    def promote(self, reference: str, *, reason: str | None = None) -> Json:
+    def promote(self, reference: str, *, reason: str | None = None, idempotency_key: str | None = None) -> Json:
         """Make a version the one that its adapter's bare name means."""
-        name = self.show(reference)["adapter"]
-        return self._wire.json("POST", f"{_adapter(name)}/promote", json={"reference": reference, "reason": reason})
+        name, body = self.show(reference)["adapter"], {"reference": reference, "reason": reason}
+        return self._wire.json("POST", f"{_adapter(name)}/promote", json=body, headers=_once(idempotency_key))
 
-    def rollback(self, name: str, *, reason: str | None = None) -> Json:
-        """Move `@production` back to the version before."""
-        return self._wire.json("POST", f"{_adapter(name)}/rollback", json={"reason": reason})
+    def rollback(self, name: str, *, reason: str | None = None, idempotency_key: str | None = None) -> Json:
+        """Move `@production` back to the version before; with a key of yours, only once however often it is called."""
+        body = {"reason": reason}
+        return self._wire.json("POST", f"{_adapter(name)}/rollback", json=body, headers=_once(idempotency_key))
 
     def set_alias(self, name: str, alias: str, target: str, *, expected: str | None = None) -> Json:
         """Let `name@alias` mean `target`; with `expected`, only if it means that digest now."""
@@ -157,6 +165,17 @@ class Client:
     def _residency(self, verb: str, reference: str, body: Json) -> Json:
         name = parse_reference(reference).name
         return self._wire.json("POST", f"{_adapter(name)}/{verb}", json={"reference": reference, **body})
+
+    def verify(self, reference: str | None = None) -> Json:
+        """Have every stored file of a version, or of all, read and checked, one request per blob.
+
+        Returns `{"versions", "blobs", "bytes", "problems": [{"state", "digest", "files"}]}`, where a state is
+        `missing` or `damaged`; damaged bytes were set aside, so that pushing the same files again repairs them.
+        """
+        if reference is not None:
+            return verify_versions(self._wire, [self.show(reference)])
+        names = [adapter["name"] for adapter in self.adapters()]
+        return verify_versions(self._wire, (version for name in names for version in self.versions(name)))
 
     # Inference
 
@@ -299,6 +318,10 @@ def _adapter(name: str) -> str:
     return f"/api/v1/adapters/{quote(name, safe='')}"
 
 
+def _once(key: str | None) -> dict[str, str]:
+    return {} if key is None else {"idempotency-key": key}
+
+
 def _check_adapter(folder: Path) -> None:
     """Before anything is hashed or sent: a folder above the adapters is an easy mistake, and a large one."""
     if not folder.is_dir() or (folder / CONFIG_NAME).is_file():
@@ -306,9 +329,3 @@ def _check_adapter(folder: Path) -> None:
     below = sorted(path.parent for path in folder.glob(f"*/{CONFIG_NAME}"))
     meant = f" Did you mean {' or '.join(map(str, below[:_SUGGESTED]))}?" if below else ""
     raise Refused(f"{folder} holds no {CONFIG_NAME}, which PEFT's save_pretrained writes.{meant}")
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk

@@ -1,4 +1,4 @@
-"""db: the one database file, its transactions and its schema."""
+"""db: the one database, its transactions and its schema."""
 
 from graftwork.db.connect import Database, Transaction
 

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, inspect, text
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import DBAPIError
 
 from graftwork.db.schema import HEAD
 from graftwork.errors import Unavailable
@@ -20,15 +20,20 @@ if TYPE_CHECKING:
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def migrate(engine: Engine, transaction: Callable[[], AbstractContextManager[Connection]]) -> None:
+Opened = Callable[[], AbstractContextManager[Connection]]
+#: PostgreSQL's undefined_table.
+_NO_TABLE = "42P01"
+
+
+def migrate(reading: Opened, transaction: Opened, place: str) -> None:
     """Bring the database to `HEAD`; does nothing, in one query, when it is there.
 
-    Two processes may do this at once: the second waits for the first and then finds it done.
+    Processes may do this at once: writers take turns, and the second finds it done.
 
     Raises:
         Unavailable: the database cannot be opened, or a newer Graftwork wrote it.
     """
-    if _revision(engine) == HEAD:
+    if _revision(reading, place) == HEAD:
         return
     with transaction() as tx:
         found = _revision_in(tx) if inspect(tx).has_table("alembic_version") else None
@@ -63,16 +68,17 @@ def _upgrade(tx: Connection, found: str | None) -> None:
     command.upgrade(config, "head")
 
 
-def _revision(engine: Engine) -> str | None:
+def _revision(reading: Opened, place: str) -> str | None:
     try:
-        with engine.begin() as connection:
-            return _revision_in(connection)
-    except OperationalError as exc:
-        if "no such table" in str(exc.orig):
-            return None
-        raise Unavailable(f"The database {engine.url.database} cannot be opened: {exc.orig}.") from exc
-    except DatabaseError as exc:
-        raise Unavailable(f"{engine.url.database} is not a database of ours: {exc.orig}.") from exc
+        with reading() as connection:
+            try:
+                return _revision_in(connection)
+            except DBAPIError as exc:
+                if getattr(exc.orig, "sqlstate", None) == _NO_TABLE or "no such table" in str(exc.orig):
+                    return None
+                raise
+    except DBAPIError as exc:
+        raise Unavailable(f"{place} is not a database of ours: {exc.orig}.") from exc
 
 
 def _revision_in(connection: Connection) -> str | None:

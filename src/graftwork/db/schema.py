@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0001"
+HEAD = "0003"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -32,7 +32,8 @@ NAMING = {
 
 metadata = MetaData(naming_convention=NAMING)
 Count = BigInteger().with_variant(Integer, "sqlite")
-Name = String(128)
+# Compared byte by byte everywhere: by a language's rules, PostgreSQL would sort "a-b" as if it were "ab".
+Name = String(128).with_variant(String(128, collation="C"), "postgresql")
 Digest = String(71)  # "sha256:" and 64 hex digits
 Timestamp = String(27)  # RFC 3339, UTC, microseconds: its order as text is its order in time
 
@@ -95,8 +96,8 @@ versions = Table(
         "tenant",
         "adapter",
         unique=True,
-        # Only SQLite's word for it: naming another dialect here would import that dialect (20 ms) at every
-        # start.
+        # Only SQLite's word for it (the migration has PostgreSQL's too): naming another dialect here would import
+        # that dialect (20 ms) at every start.
         sqlite_where=text("stage = 'production'"),
     ),
 )
@@ -114,4 +115,17 @@ aliases = Table(
     ForeignKeyConstraint(
         ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
     ),
+)
+
+#: What requests that carried an Idempotency-Key were answered with.
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("key", String(255), nullable=False),
+    Column("fingerprint", Digest, nullable=False),
+    Column("answer", Text, nullable=False),  # canonical JSON
+    Column("created_at", Timestamp, nullable=False),
+    PrimaryKeyConstraint("tenant", "key"),
+    Index(None, "created_at"),
 )

@@ -14,7 +14,8 @@ from fastapi import Depends, FastAPI
 from graftwork.access.names import DEFAULT, check_name
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
-from graftwork.artifacts.stores import load_store
+from graftwork.artifacts.stores import open_store
+from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.request import AdapterHandle
@@ -29,6 +30,7 @@ from graftwork.gateway import (
     registry_routes,
     residency,
     system,
+    uploads,
 )
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
 from graftwork.gateway.generation import Generations
@@ -75,7 +77,7 @@ def build_app(
     """
     base = engine.outline.base if engine is not None else base_name(settings)
     _check_base_name(base)
-    database = Database(settings.database_url)
+    database = Database(settings.database)
     services = _services(settings, base, database, engine, make_engine, outline_of or _prepared_outline(settings))
     app = FastAPI(
         title="Graftwork",
@@ -85,7 +87,7 @@ def build_app(
         redoc_url=None,
     )
     app.state.services = services
-    for doors in (inference, embeddings, classify, model_list, blobs, system):
+    for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
     for router in (registry_routes.router, residency.router):
         app.include_router(router, prefix="/api/v1")
@@ -110,7 +112,7 @@ def _services(
     outline_of: Callable[[], Outline],
 ) -> Services:
     registry, snapshots = Registry(database), SnapshotReader(database)
-    store = load_store("local")(settings.artifacts)
+    store = open_store(settings.artifacts, settings.artifacts_keyring)
     copies = WorkingCopies(settings.bundles, store, settings.bundle_cache_bytes)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()
@@ -125,6 +127,7 @@ def _services(
         snapshots=snapshots,
         store=store,
         copies=copies,
+        uploads=Uploads(settings.uploads),
         pushes=PushService(
             registry,
             store,

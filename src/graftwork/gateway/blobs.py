@@ -1,4 +1,4 @@
-"""PUT and HEAD /api/v1/blobs/{digest}: files come in one by one, streamed and verified."""
+"""/api/v1/blobs/{digest}: files come in one by one, streamed and verified, and are verified again when asked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from graftwork.artifacts.examine import examine
 from graftwork.errors import Damaged, InvalidRequest, NotFound
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
@@ -45,3 +46,10 @@ async def head_blob(request: Request, digest: str) -> Response:
     if size is None:
         raise NotFound(f"There is no blob {digest[:80]}.")
     return Response(headers={"x-graftwork-blob-size": str(size)})
+
+
+@router.post("/{digest}/verify")
+async def verify_blob(request: Request, digest: str) -> Response:
+    """Read the blob from end to end: `ok`, `missing`, or `damaged` (and set aside)."""
+    state = await run_in_threadpool(examine, services_of(request).store, tenant_of(request), digest)
+    return JSONResponse({"digest": digest, "state": state})

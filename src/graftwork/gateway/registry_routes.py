@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from graftwork.artifacts.bundle import Manifest
 from graftwork.errors import GraftworkError, InvalidRequest, Refused
+from graftwork.gateway.idempotency import once_of
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
@@ -73,6 +74,7 @@ async def push(request: Request, name: str) -> Response:
             semver=body.version,
             metadata=body.metadata,
             actor=actor_of(request),
+            once=once_of(request, body),
         )
     except GraftworkError as error:
         services.telemetry.pushes.labels("refused" if isinstance(error, Refused) else "failed").inc()
@@ -111,6 +113,7 @@ async def promote(request: Request, name: str) -> Response:
         body.reference,
         actor=actor_of(request),
         reason=body.reason,
+        once=once_of(request, body),
     )
     follow(services, before, version)
     return JSONResponse(version.to_json())
@@ -125,7 +128,12 @@ async def rollback(request: Request, name: str) -> Response:
     body = await read_json(request, services.settings.max_body_bytes, RollbackBody, absent=b"{}")
     before = digest_at(services, tenant_of(request), name, PRODUCTION)
     version = await run_in_threadpool(
-        services.registry.rollback, tenant_of(request), name, actor=actor_of(request), reason=body.reason
+        services.registry.rollback,
+        tenant_of(request),
+        name,
+        actor=actor_of(request),
+        reason=body.reason,
+        once=once_of(request, body),
     )
     follow(services, before, version)
     return JSONResponse(version.to_json())

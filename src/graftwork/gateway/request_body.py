@@ -76,12 +76,12 @@ async def read_json(request: Request, limit: int, body: type[AnyBody], *, absent
     return body.read(raw or absent)
 
 
-async def limited(request: Request, limit: int, setting: str) -> AsyncIterator[bytes]:
-    """The body's chunks as they arrive; raises like `read_json`."""
+async def limited(request: Request, limit: int, setting: str, *, before: int = 0) -> AsyncIterator[bytes]:
+    """The body's chunks as they arrive, of which `before` bytes came earlier; raises like `read_json`."""
     claimed = request.headers.get("content-length", "")
-    if claimed.isdecimal() and int(claimed) > limit:
+    if before + (int(claimed) if claimed.isdecimal() else 0) > limit:
         raise BodyTooLarge(limit, setting)
-    stream, total = request.stream(), 0
+    stream, total = request.stream(), before
     while (chunk := await _next(stream)) is not None:
         total += len(chunk)
         if total > limit:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import BlobStore
+from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
@@ -33,6 +34,7 @@ class Services:
     snapshots: SnapshotReader
     store: BlobStore
     copies: WorkingCopies
+    uploads: Uploads
     pushes: PushService
     engine: EngineSlot
     generations: Generations

@@ -24,9 +24,19 @@ async def spooled(chunks: AsyncIterator[bytes], folder: Path) -> AsyncGenerator[
     with _translated(folder):
         file = await asyncio.to_thread(_nameless, folder)
     with file:
-        with _translated(folder):
-            await _write(file, chunks)
+        await append(file, chunks, folder)
         yield _read(file)
+
+
+async def append(file: IO[bytes], chunks: AsyncIterator[bytes], folder: Path) -> int:
+    """Write `chunks` to the end of a file in `folder`, also those that came before they broke off; its size then.
+
+    Raises:
+        Unavailable: it cannot be written.
+    """
+    with _translated(folder):
+        await _write(file, chunks)
+        return file.tell()
 
 
 @contextmanager
@@ -38,17 +48,20 @@ def _translated(folder: Path) -> Iterator[None]:
 
 
 def _nameless(folder: Path) -> IO[bytes]:
+    folder.mkdir(parents=True, exist_ok=True)  # where database and artifacts lie elsewhere, nothing else has made it
     return tempfile.TemporaryFile(dir=folder)
 
 
 async def _write(file: IO[bytes], chunks: AsyncIterator[bytes]) -> None:
     gathered = bytearray()
-    async for chunk in chunks:
-        gathered += chunk
-        if len(gathered) >= _CHUNK_BYTES:
-            await asyncio.to_thread(file.write, gathered)
-            gathered = bytearray()
-    await asyncio.to_thread(file.write, gathered)
+    try:
+        async for chunk in chunks:
+            gathered += chunk
+            if len(gathered) >= _CHUNK_BYTES:
+                await asyncio.to_thread(file.write, gathered)
+                gathered = bytearray()
+    finally:
+        await asyncio.to_thread(file.write, gathered)
 
 
 def _read(file: IO[bytes]) -> Iterator[bytes]:

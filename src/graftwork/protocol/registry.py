@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 from graftwork.protocol.body import Body
 
 MAX_REASON = 2048
+MAX_BLOBS = 4096  # as many as a bundle has files
 Reason = Annotated[str | None, Field(max_length=MAX_REASON)]
 
 
@@ -16,6 +17,19 @@ class OurBody(Body):
     """A body of our own API: a field that it does not have is a mistake, not somebody else's extension."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class Blob(OurBody):
+    """One file's digest and its size in bytes."""
+
+    digest: str
+    size: int = Field(ge=0)
+
+
+class MissingBody(OurBody):
+    """POST …/blobs/missing: the files that a client has."""
+
+    blobs: list[Blob] = Field(max_length=MAX_BLOBS)
 
 
 class PushBody(OurBody):

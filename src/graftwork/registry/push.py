@@ -15,6 +15,7 @@ from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.errors import Conflict, GraftworkError, Refused
+from graftwork.registry.idempotency import Once
 from graftwork.registry.registry import Registry
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.versions import Version
@@ -80,6 +81,7 @@ class PushService:
         semver: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         actor: str,
+        once: Once | None = None,
     ) -> PushResult:
         """Check the bundle from its bytes up and register it. What is refused leaves no working copy behind.
 
@@ -116,6 +118,7 @@ class PushService:
                 account=account.to_json(),
                 metadata=metadata,
                 actor=actor,
+                once=once,
             )
         return PushResult(version, created, account)
 

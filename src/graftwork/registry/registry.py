@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -15,8 +15,9 @@ from graftwork.artifacts.bundle import Manifest
 from graftwork.artifacts.digest import check_digest
 from graftwork.db import Database, Transaction
 from graftwork.errors import InvalidRequest
-from graftwork.registry import adapters, aliases, pointers, versions
+from graftwork.registry import adapters, aliases, idempotency, pointers, versions
 from graftwork.registry.adapters import AdapterSummary
+from graftwork.registry.idempotency import Once
 from graftwork.registry.pointers import Change
 from graftwork.registry.reading import find, parsed, view_for, view_of, whole
 from graftwork.registry.reference import Reference
@@ -42,7 +43,8 @@ class Registry:
 
     Methods that take a reference take text or a parsed one. Any of them raises InvalidRequest for malformed
     names or references, NotFound for what is not there or belongs to another tenant, Unavailable when the
-    database is busy for too long.
+    database is busy for too long. With `once`, a change is made once: the same request again is answered as the
+    first was, and Conflict when the key was another request's.
     """
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:
@@ -66,6 +68,7 @@ class Registry:
         account: Mapping[str, Any],
         metadata: Mapping[str, Any] | None = None,
         actor: str,
+        once: Once | None = None,
     ) -> tuple[Version, bool]:
         """Register a version whose blobs are all stored; True when it is new.
 
@@ -95,7 +98,7 @@ class Registry:
             created_by=actor,
         )
         with self._database.transaction() as tx:
-            return register(tx, version)
+            return self._once(tx, version.tenant, once, lambda: register(tx, version))
 
     def list_adapters(
         self, tenant: str, *, page_size: int = 100, page_token: str | None = None
@@ -174,37 +177,67 @@ class Registry:
             view = view_of(tx, tenant, name)
             self._apply(tx, view, pointers.plan_removal(view.aliases, alias, expected=expected), actor, reason)
 
-    def promote(self, tenant: str, reference: Reference | str, *, actor: str, reason: str | None = None) -> Version:
+    def promote(
+        self,
+        tenant: str,
+        reference: Reference | str,
+        *,
+        actor: str,
+        reason: str | None = None,
+        once: Once | None = None,
+    ) -> Version:
         """Make a version the one a bare name means; the one it replaces is archived and is `@previous`.
 
         Nothing happens, and no event is written, when it is that already.
         """
         wanted = parsed(reference)
-        with self._database.transaction() as tx:
+
+        def change() -> tuple[Version, bool]:
             view = view_for(tx, tenant, wanted)
             found = find(view, wanted)
             self._apply(tx, view, pointers.plan_promote(view.aliases, found), actor, reason)
-            return whole(tx, found)
+            return whole(tx, found), False
 
-    def rollback(self, tenant: str, name: str, *, actor: str, reason: str | None = None) -> Version:
+        with self._database.transaction() as tx:
+            return self._once(tx, tenant, once, change)[0]
+
+    def rollback(
+        self, tenant: str, name: str, *, actor: str, reason: str | None = None, once: Once | None = None
+    ) -> Version:
         """Move `@production` one step back along the log and return the version it names now.
 
         Raises:
             Conflict: there is no earlier production version.
         """
-        with self._database.transaction() as tx:
+
+        def change() -> tuple[Version, bool]:
             view = view_of(tx, tenant, name)
             trail = pointers.production_trail(events.read_events(tx, tenant, subject_of(name)))
             by_sequence = {version.sequence: version for version in view.versions}
             change = pointers.plan_rollback(view.aliases, [by_sequence[sequence] for sequence in trail])
             self._apply(tx, view, change, actor, reason)
-            return whole(tx, by_sequence[trail[-2]])
+            return whole(tx, by_sequence[trail[-2]]), False
+
+        with self._database.transaction() as tx:
+            return self._once(tx, tenant, once, change)[0]
 
     def history(self, tenant: str, name: str) -> list[Event]:
         """Every event about an adapter, the oldest first."""
         with self._database.reading() as tx:
             view_of(tx, tenant, name)
             return events.read_events(tx, tenant, subject_of(name))
+
+    def _once(
+        self, tx: Transaction, tenant: str, once: Once | None, change: Callable[[], tuple[Version, bool]]
+    ) -> tuple[Version, bool]:
+        """What `change` makes; or what it made before, where the same request comes again."""
+        if once is None:
+            return change()
+        known = idempotency.answered(tx, tenant, once)
+        if known is None:
+            known = change()
+            idempotency.remember(tx, tenant, once, *known, now=self._clock())
+        return known
 
     def _apply(self, tx: Transaction, view: AdapterView, change: Change | None, actor: str, reason: str | None) -> None:
         if change is None:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
+from graftwork.artifacts.stores.form import PLAIN, Form
 from graftwork.errors import InvalidRequest
 
-#: Import paths, so that a store costs nothing until it is used.
+#: By the scheme of their URLs. Import paths, so that a store costs nothing until it is used.
 STORES: dict[str, str] = {
-    "local": "graftwork.artifacts.stores.local:LocalStore",
+    "az": "graftwork.artifacts.stores.object:ObjectStore",
+    "file": "graftwork.artifacts.stores.local:LocalStore",
+    "gs": "graftwork.artifacts.stores.object:ObjectStore",
     "memory": "graftwork.artifacts.stores.memory:MemoryStore",
+    "s3": "graftwork.artifacts.stores.object:ObjectStore",
 }
 
 
 class BlobStore(Protocol):
     """Immutable blobs by tenant and digest; safe to use from many threads and processes at once.
 
-    Every method raises InvalidRequest for a tenant that is no name or a digest that is no digest.
+    Whether a blob is there is asked of the store each time, by its own name: never of a list or a memory.
+
+    Every method raises InvalidRequest for a tenant that is no name or a digest that is no digest, and Unavailable
+    when the store cannot be reached, read or written.
     """
 
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
@@ -29,7 +38,6 @@ class BlobStore(Protocol):
 
         Raises:
             Damaged: the chunks do not match the digest; nothing is stored.
-            Unavailable: the store cannot be written.
         """
         ...
 
@@ -45,20 +53,53 @@ class BlobStore(Protocol):
         """
         ...
 
+    def set_aside(self, tenant: str, digest: str) -> None:
+        """Move the blob to the tenant's quarantine, for whoever wants to know what happened; it is there no more.
+
+        Does nothing where there is none.
+        """
+        ...
+
     def delete(self, tenant: str, digest: str) -> None:
         """Remove the blob; does nothing where there is none."""
         ...
 
 
-def load_store(kind: str) -> type:
-    """The class of a store of this kind.
+def open_store(url: str, keyring: Path | None = None) -> BlobStore:
+    """The store at a URL: `file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
+
+    Args:
+        keyring: file of the keys that blobs are sealed under; without it they are stored as they are.
 
     Raises:
-        InvalidRequest: there is no such kind.
+        InvalidRequest: it is not the URL of a store, or carries more than a place (a password, a query); or the
+            keyring cannot be used.
+        Unavailable: it cannot be used as it is configured.
     """
-    if kind not in STORES:
-        raise InvalidRequest(f"There is no store {kind!r}; there are: {', '.join(sorted(STORES))}.", field="store")
-    module, name = STORES[kind].split(":")
-    found = getattr(import_module(module), name)
-    assert isinstance(found, type), f"{STORES[kind]} is not a class"
-    return found
+    try:
+        parts = urlsplit(url)
+        module, name = STORES[parts.scheme].split(":")
+    except (ValueError, KeyError) as exc:
+        known = ", ".join(f"{scheme}://" for scheme in STORES if scheme != "memory")
+        raise InvalidRequest(f"The artifacts URL must begin with one of {known}.", field="artifacts_url") from exc
+    if parts.query or parts.fragment or "@" in parts.netloc or any(step in (".", "..") for step in url.split("/")):
+        raise InvalidRequest(
+            "The artifacts URL names a place and nothing else: no '?', '#', '..' or password. Credentials and options "
+            "come from the environment.",
+            field="artifacts_url",
+        )
+    made: Callable[[str, Form], BlobStore] = getattr(import_module(module), name).at
+    return made(url, PLAIN if keyring is None else _sealed(keyring))
+
+
+def _sealed(keyring: Path) -> Form:
+    from graftwork.artifacts.keyring import Keyring
+
+    try:
+        from graftwork.artifacts.stores.sealed import Sealed
+    except ImportError as exc:
+        raise InvalidRequest(
+            "Sealing artifacts needs the package cryptography: pip install 'graftwork[encryption]'.",
+            field="artifacts_keyring",
+        ) from exc
+    return Sealed(Keyring.read(keyring))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, hex_of, verified
 from graftwork.artifacts.partial import partial_folder, sweep
-from graftwork.errors import Damaged, Unavailable
+from graftwork.artifacts.stores.form import PLAIN, Form
+from graftwork.errors import Damaged, InvalidRequest, Unavailable
 
 
 class LocalStore:
@@ -22,37 +24,55 @@ class LocalStore:
     same, and a damaged file is repaired. Readers that have the old file open keep it.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, form: Form = PLAIN) -> None:
         self._root = root
+        self._form = form
         sweep(root)
+
+    @classmethod
+    def at(cls, url: str, form: Form) -> LocalStore:
+        """The store in the folder of `file:///folder`."""
+        parts = urlsplit(url)
+        if parts.netloc not in ("", "localhost") or len(parts.path) < 2:
+            raise InvalidRequest("The artifacts URL of a folder is file:///folder.", field="artifacts_url")
+        return cls(Path(unquote(parts.path)), form)
 
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
         path = self._path(tenant, digest)
         with _translated(path), self._partial() as (partial, file):
-            size = sum(file.write(chunk) for chunk in verified(chunks, digest, what=f"Upload of {digest}"))
+            blob = verified(chunks, digest, what=f"Upload of {digest}")
+            size = sum(file.write(chunk) for chunk in self._form.stored(tenant, digest, blob))
             file.flush()
             os.fsync(file.fileno())
             path.parent.mkdir(parents=True, exist_ok=True)
             partial.replace(path)
             _flush_folder(path.parent)
-        return size
+        return self._form.plain_size(size)
 
     def has(self, tenant: str, digest: str) -> int | None:
         try:
-            return self._path(tenant, digest).lstat().st_size
+            return self._form.plain_size(self._path(tenant, digest).lstat().st_size)
         except FileNotFoundError:
             return None
 
     def open(self, tenant: str, digest: str) -> Iterator[bytes]:
         path = self._path(tenant, digest)
-        return verified(_chunks(path, digest), digest, what=f"Blob {digest} of {tenant}")
+        blob = self._form.plain(tenant, digest, _chunks(path, digest))
+        return verified(blob, digest, what=f"Blob {digest} of {tenant}")
+
+    def set_aside(self, tenant: str, digest: str) -> None:
+        path = self._path(tenant, digest)
+        aside = self._root / tenant / "quarantine" / path.name
+        with _translated(path), suppress(FileNotFoundError):
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(aside)
 
     def delete(self, tenant: str, digest: str) -> None:
         self._path(tenant, digest).unlink(missing_ok=True)
 
     def _path(self, tenant: str, digest: str) -> Path:
         name = hex_of(check_digest(digest))
-        return self._root / check_tenant(tenant) / "sha256" / name[:2] / name
+        return self._root / check_tenant(tenant) / self._form.folder / name[:2] / name
 
     @contextmanager
     def _partial(self) -> Iterator[tuple[Path, BinaryIO]]:

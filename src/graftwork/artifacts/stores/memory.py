@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import check_digest, verified
+from graftwork.artifacts.stores.form import Form
 from graftwork.errors import Damaged
 
 
@@ -14,6 +15,11 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.blobs: dict[tuple[str, str], bytes] = {}
+        self.aside: dict[tuple[str, str], bytes] = {}
+
+    @classmethod
+    def at(cls, _url: str, _form: Form) -> MemoryStore:
+        return cls()
 
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
         key = _key(tenant, digest)
@@ -27,6 +33,11 @@ class MemoryStore:
 
     def open(self, tenant: str, digest: str) -> Iterator[bytes]:
         return verified(self._chunks(_key(tenant, digest)), digest, what=f"Blob {digest} of {tenant}")
+
+    def set_aside(self, tenant: str, digest: str) -> None:
+        key = _key(tenant, digest)
+        if key in self.blobs:
+            self.aside[key] = self.blobs.pop(key)
 
     def delete(self, tenant: str, digest: str) -> None:
         self.blobs.pop(_key(tenant, digest), None)

@@ -9,7 +9,7 @@ revision = "0001"
 down_revision = None
 
 COUNT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-NAME = sa.String(128)
+NAME = sa.String(128).with_variant(sa.String(128, collation="C"), "postgresql")
 DIGEST = sa.String(71)
 TIMESTAMP = sa.String(27)
 

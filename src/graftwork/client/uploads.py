@@ -1,0 +1,68 @@
+"""upload: sends a file under its digest; a large one goes on where a broken connection left it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from graftwork.artifacts.bundle import BundleFile
+from graftwork.client.wire import Wire
+from graftwork.errors import Conflict, Unavailable
+
+#: Up to this size, in bytes, a file that breaks off is simply sent again.
+WHOLE_BYTES = 8 << 20
+#: Pauses, in seconds, between attempts that get no further: longer together than a server waits for a silent client.
+PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
+_CHUNK_BYTES = 1 << 20
+
+
+def upload(wire: Wire, path: Path, file: BundleFile) -> None:
+    """Send the file at `path` as `file` says it is.
+
+    Raises:
+        InvalidRequest: its bytes are no longer those of `file`.
+        Unavailable: the server was away for too long.
+    """
+    if file.size > WHOLE_BYTES:
+        _upload_resumably(wire, path, file)
+        return
+    headers = {"content-length": str(file.size), "content-type": "application/octet-stream"}
+    wire.send("PUT", f"/api/v1/blobs/{file.digest}", content=_chunks(path, 0), headers=headers)
+
+
+def _upload_resumably(wire: Wire, path: Path, file: BundleFile) -> None:
+    door = f"/api/v1/blobs/{file.digest}/upload"
+    pauses, furthest = iter(PAUSES_S), 0
+    while True:
+        try:
+            state = wire.send("HEAD", door).headers
+            if state["upload-complete"] == "?1":
+                return
+            offset = int(state["upload-offset"])
+            if offset > furthest:
+                furthest, pauses = offset, iter(PAUSES_S)
+            headers = {
+                "content-length": str(file.size - offset),
+                "content-type": "application/partial-upload",
+                "upload-offset": str(offset),
+                "upload-complete": "?1",
+            }
+            wire.send("PATCH", door, content=_chunks(path, offset), headers=headers)
+            return
+        except (Conflict, Unavailable):  # somebody else sends it, or the connection broke
+            if (pause := next(pauses, None)) is None:
+                raise
+            time.sleep(pause)
+
+
+def _chunks(path: Path, offset: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(offset)
+        while chunk := _read(file):
+            yield chunk
+
+
+def _read(file: BinaryIO) -> bytes:
+    return file.read(_CHUNK_BYTES)

@@ -1,0 +1,64 @@
+"""Idempotency keys: the same request under the same key is done once, and answered the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, select
+
+from graftwork.access.clock import timestamp
+from graftwork.db import Transaction
+from graftwork.db.canonical import canonical, parse
+from graftwork.db.schema import idempotency_keys
+from graftwork.errors import Conflict
+from graftwork.registry.versions import Version, version_at
+
+#: A client that has not asked again by then has given up.
+KEPT = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Once:
+    """What a client calls one request, and what the request was."""
+
+    key: str
+    fingerprint: str  #: digest of door and body
+
+
+def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] | None:
+    """What the request was answered with, when it was done already: the version as it was then, and whether it was new.
+
+    Raises:
+        Conflict: the key was used for another request.
+    """
+    query = select(idempotency_keys).where(idempotency_keys.c.tenant == tenant, idempotency_keys.c.key == once.key)
+    row = tx.execute(query).first()
+    if row is None:
+        return None
+    if row.fingerprint != once.fingerprint:
+        raise Conflict(f"The Idempotency-Key {once.key!a} was used for another request; a new request needs a new key.")
+    answer: dict[str, Any] = parse(row.answer)
+    version = version_at(tx, tenant, answer["adapter"], answer["sequence"])
+    return replace(version, stage=answer["stage"], aliases=tuple(answer["aliases"])), answer["created"]
+
+
+def remember(tx: Transaction, tenant: str, once: Once, version: Version, created: bool, *, now: datetime) -> None:
+    """Keep the answer, in the transaction of the change that it tells of; forget what is too old."""
+    answer = {
+        "adapter": version.adapter,
+        "sequence": version.sequence,
+        "stage": version.stage,
+        "aliases": list(version.aliases),
+        "created": created,
+    }
+    row = {
+        "tenant": tenant,
+        "key": once.key,
+        "fingerprint": once.fingerprint,
+        "answer": canonical(answer, what="answer"),
+        "created_at": timestamp(now),
+    }
+    tx.execute(delete(idempotency_keys).where(idempotency_keys.c.created_at < timestamp(now - KEPT)))
+    tx.execute(idempotency_keys.insert().values(row))
