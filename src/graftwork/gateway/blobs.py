@@ -14,7 +14,7 @@ from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import BYTES, check_media_type, limited
 from graftwork.gateway.services import services_of, tenant_of
 from graftwork.gateway.spool import spooled
-from graftwork.protocol.registry_answers import BlobAnswer
+from graftwork.protocol.registry_answers import BlobAnswer, BlobState
 
 router = APIRouter(
     prefix="/api/v1/blobs",
@@ -48,7 +48,7 @@ async def head_blob(request: Request, digest: str) -> Response:
     return Response(headers={"x-graftwork-blob-size": str(size)})
 
 
-@router.post("/{digest}/verify")
+@router.post("/{digest}/verify", openapi_extra=ours({200: BlobState}, errors=(400, 403, 503)))
 async def verify_blob(request: Request, digest: str) -> Response:
     """Read the blob from end to end: `ok`, `missing`, or `damaged` (and set aside)."""
     state = await run_in_threadpool(examine, services_of(request).store, tenant_of(request), digest)

@@ -20,21 +20,27 @@ from starlette.responses import JSONResponse, Response
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.uploads import chunks_of
 from graftwork.errors import Damaged, InvalidRequest
-from graftwork.gateway.openapi import body_of
+from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import check_media_type, limited, read_json
 from graftwork.gateway.services import Services, services_of, tenant_of
 from graftwork.gateway.spool import append
 from graftwork.protocol.registry import MissingBody
+from graftwork.protocol.registry_answers import MissingBlobs
 
-router = APIRouter(prefix="/api/v1/blobs", tags=["registry"], dependencies=[Depends(refuse_foreign_origin)])
+router = APIRouter(
+    prefix="/api/v1/blobs",
+    tags=["registry"],
+    dependencies=[Depends(refuse_foreign_origin)],
+    default_response_class=Response,
+)
 
 PARTIAL_UPLOAD = "application/partial-upload"
 #: Questions to a store at once; in a bucket each takes a round trip.
 _AT_ONCE = 16
 
 
-@router.post("/missing", openapi_extra=body_of(MissingBody))
+@router.post("/missing", openapi_extra=ours({200: MissingBlobs}, body=MissingBody, errors=(422, 503)))
 async def missing(request: Request) -> Response:
     """Which of these blobs the store lacks, or has with another size."""
     services, tenant = services_of(request), tenant_of(request)
@@ -43,7 +49,7 @@ async def missing(request: Request) -> Response:
     return JSONResponse({"missing": await run_in_threadpool(_missing, services.store, tenant, wanted)})
 
 
-@router.head("/{digest}/upload")
+@router.head("/{digest}/upload", openapi_extra=ours({204: None}, errors=(400, 503)))
 async def show_upload(request: Request, digest: str) -> Response:
     """How much of the blob has come, and whether it is complete."""
     services, tenant = services_of(request), tenant_of(request)
@@ -53,7 +59,10 @@ async def show_upload(request: Request, digest: str) -> Response:
     return _state(await run_in_threadpool(services.uploads.offset, tenant, digest), complete=False)
 
 
-@router.patch("/{digest}/upload")
+@router.patch(
+    "/{digest}/upload",
+    openapi_extra=ours({201: None, 204: None}, body=PARTIAL_UPLOAD, errors=(409, 422, 500, 503, 507)),
+)
 async def continue_upload(request: Request, digest: str) -> Response:
     """Add the body to what has come; whatever arrives stays, also when the connection breaks.
 
@@ -72,7 +81,7 @@ async def continue_upload(request: Request, digest: str) -> Response:
     return _state(size, complete=True, status=201)
 
 
-@router.delete("/{digest}/upload")
+@router.delete("/{digest}/upload", openapi_extra=ours({204: None}, errors=(400, 403)))
 async def drop_upload(request: Request, digest: str) -> Response:
     """Forget what has come."""
     await run_in_threadpool(services_of(request).uploads.drop, tenant_of(request), digest)

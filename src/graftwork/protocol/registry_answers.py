@@ -77,6 +77,19 @@ class ResidencyList(Shape):
     next_page_token: str | None
 
 
+class MissingBlobs(Shape):
+    """POST /api/v1/blobs/missing: the digests that are still to be sent."""
+
+    missing: list[str]
+
+
+class BlobState(Shape):
+    """POST /api/v1/blobs/{digest}/verify: whether its bytes are there and are what the digest says."""
+
+    digest: str
+    state: Literal["ok", "missing", "damaged"]
+
+
 class AdapterLine(Shape):
     """One adapter in a list."""
 
