@@ -75,7 +75,7 @@ ROWS = [  # inside the transaction
 
 def push(desk: Desk, home: Path, where: str = "", count: int = 0) -> int:
     arguments = [sys.executable, "-W", "error", "-c", WORKER, desk.url, str(home), where, str(count)]
-    return subprocess.run(arguments, timeout=60).returncode
+    return subprocess.run(arguments, timeout=200).returncode
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,9 @@ class Shelf:
 
     def __init__(self, settings: Settings, outline: Outline, drawer: Mapping[str, Drawn]) -> None:
         self._drawer, self._settings = drawer, settings
-        self.database = Database(settings.database_url)
-        self._store = LocalStore(settings.artifacts)
+        self.database = Database(settings.database)
+        self._artifacts = settings.home / "artifacts"
+        self._store = LocalStore(self._artifacts)
         copies = WorkingCopies(settings.bundles, self._store, settings.bundle_cache_bytes)
         account_of = partial(account_folder, outline=outline, max_rank=settings.max_rank)
         self._pushes = PushService(Registry(self.database), self._store, copies, lambda: outline, account_of)
@@ -58,7 +59,7 @@ class Shelf:
         opened = [str(found.readlink()) for found in Path("/proc/self/fd").iterdir() if found.is_symlink()]
         mapped = [line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
         used = [path for path in (*opened, *mapped) if path.startswith(str(self._settings.home))]
-        roots = (self._settings.artifacts, self._settings.bundles, self._settings.forms)
+        roots = (self._artifacts, self._settings.bundles, self._settings.forms)
         partial = [str(path) for root in roots for path in (root / PARTIAL).glob("*")]
         return [path for path in used if "graftwork.db" not in path] + partial
 
@@ -149,7 +150,7 @@ class Shelf:
         return sorted(self._settings.forms.glob("*/*.form"))
 
     def _blob(self, digest: str) -> Path:
-        return self._settings.artifacts / LOCAL / "sha256" / hex_of(digest)[:2] / hex_of(digest)
+        return self._artifacts / LOCAL / "sha256" / hex_of(digest)[:2] / hex_of(digest)
 
 
 def _weights(folder: Path) -> BundleFile:

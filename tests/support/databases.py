@@ -18,7 +18,9 @@ NewDatabase = Callable[[], AbstractContextManager[str]]
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQLServer]:
-    with postgresql_server() as server:
+    with pytest.MonkeyPatch.context() as patch, postgresql_server() as server:
+        # Whoever stops this process for a while, a debugger or a busy machine, does not make it a client that hangs.
+        patch.setattr("graftwork.db.postgresql.HANG_S", 600.0)
         yield server
 
 

@@ -44,8 +44,9 @@ class Listener:
         self._closing = True
         self._wake.send(b"x")
         self._thread.join(FAREWELL_S)
-        self._wake.close()
-        self._woken.close()
+        if not self._thread.is_alive():
+            self._wake.close()
+            self._woken.close()
 
     def _run(self) -> None:
         first, longest = RETRY_S
