@@ -1,8 +1,8 @@
 """A light tenant beside one that floods: does its request take longer than with a free row? And is any adapter starved?
 
-Two tenants share one engine of `--rows` rows. The light one asks again and again, one request at a time; the other
-keeps either all rows but one busy, so that a row is always free, or four times as many requests in the queue as there
-are rows. Both are measured in turn, several times.
+Two tenants share one engine of `--rows` rows. The light one asks now and then, one request at a time, up to half a
+second after the last answer; the other keeps either all rows but one busy, so that a row is always free, or four times
+as many requests in the queue as there are rows. Both are measured in turn, several times.
 
 light_over_free_row    the light tenant's times beside the flood over those with a free row: the larger of first token
                        and whole answer, medians over all its requests
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import random
 import statistics
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -36,6 +37,7 @@ from script import base_of, parser, report
 FLOOD, LIGHT = Caller("flood"), Caller("light")
 #: Requests that the flood has in the queue, for each row.
 _DEPTH = 4
+_PAUSE_S = 0.5
 _ENDLESS = 1 << 30
 
 
@@ -95,11 +97,12 @@ def beside_a_flood(engine: EngineInProcess, name: str, options: argparse.Namespa
     light, load = engine.door(LIGHT), flood_of(engine, options)
     own = Load(1, _ENDLESS, options.prompt_tokens, options.output_tokens, load.vocab)
     requests = asks(own, [name], seed=1)
-    free, full = Times(), Times()
+    free, full, pauses = Times(), Times(), random.Random(0)
 
     async def measure(clients: int, seed: int, times: Times) -> None:
         async with flooded(engine, asks(load, [name], seed), clients, options.rows):
             for _ in range(options.requests):
+                await asyncio.sleep(pauses.uniform(0, _PAUSE_S))
                 await times.ask(light, next(requests))
 
     for turn in range(options.rounds):

@@ -232,9 +232,9 @@ def error_page() -> str:
         meaning = _one_line(inspect.getdoc(error))
         lines.append(_row(f"`{error.__name__}`", str(kind.status), f"`{kind.code}`", exit_code, meaning))
     lines += [
-        "\nA body over `max_body_bytes` or `max_blob_bytes` is an `InvalidRequest` with status 413. 429 and "
-        "503 carry `Retry-After`. What is none of these is status 500 with code `internal_error`: the server's log has "
-        "the reason under the answer's `X-Graftwork-Request`, the answer does not.\n",
+        "\nA body over `max_body_bytes` or `max_blob_bytes` is an `InvalidRequest` with status 413. 429 and 503 carry "
+        "`Retry-After`. What is none of these is status 500 with code `internal_error`: the server's log has the "
+        "reason under the answer's `X-Graftwork-Request`, the answer does not.\n",
         "On `/v1` the body is OpenAI's:\n",
         "```json",
         '{"error": {"message": "The model \'nope\' does not exist. …", "type": "invalid_request_error", '
