@@ -66,7 +66,8 @@ def test_a_cached_prefix_is_found_and_traffic_without_one_is_set_beside_no_cache
 
 
 def test_cold_start_sets_cold_beside_warm_and_loads_beside_none(run: Run) -> None:
-    figures = run(cold_start, *SHORT, "--streams", "2", "--adapters", "2", "--loads-per-s", "100")
+    long = ("--output-tokens", "200")  # than a load takes
+    figures = run(cold_start, *SHORT, *long, "--streams", "2", "--adapters", "2", "--loads-per-s", "100")
     assert figures["cold_over_warm_ttft"] > 0
     for one in (figures, figures["from_files"]):
         assert one["loads"] > 0 and one["errors"] == 0

@@ -51,7 +51,8 @@ def test_every_error_comes_back_as_itself_from_v1(error: GraftworkError) -> None
 
 def test_every_error_type_has_a_line() -> None:
     def below(kind: type[GraftworkError]) -> set[type[GraftworkError]]:
-        return {kind}.union(*(below(child) for child in kind.__subclasses__() if "gateway" not in child.__module__))
+        named = (child for child in kind.__subclasses__() if child.__module__ == GraftworkError.__module__)
+        return {kind}.union(*map(below, named))
 
     assert below(GraftworkError) == {kind.error for kind in ERRORS}
 
