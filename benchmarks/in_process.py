@@ -143,7 +143,7 @@ class EngineInProcess(Engine):
         return self.run(together())
 
     async def _tokens(self, ask: Ask) -> list[TokenLogprob]:
-        request = self._asked(ask, LOCAL_CALLER, logprobs=0)
+        request = self._asked(ask, Caller(salt=secrets.token_hex(8)), logprobs=0)
         return [one async for delta in self._engine.generate(request) for one in delta.logprobs]
 
     def _asked(self, ask: Ask, caller: Caller, **params: Any) -> GenerationRequest:
