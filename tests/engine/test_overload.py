@@ -303,7 +303,7 @@ def few_pages(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 async def test_rows_that_want_more_pages_than_there_are_take_turns(few_pages: Tiny) -> None:
     async with running(few_pages) as engine:
         assert engine.stats().kv_pages_total == 16
-        rows = [of((X, Y)[i % 2], request(prompt_of(i, 250 + 150 * (i % 3)), max_tokens=150)) for i in range(9)]
+        rows = [of((X, Y)[i % 2], request(prompt_of(i, 400 + 10 * (i % 3)), max_tokens=150)) for i in range(9)]
         want = [await ask(engine, replace(one, id=f"{one.id}-alone")) for one in rows]
         assert [got.tokens for got in await ask_all(engine, rows)] == [one.tokens for one in want]
         assert engine.stats().preemptions > 0

@@ -147,7 +147,7 @@ class Scheduler:
         prompts = self._prompts()
         if not prompts and not self.waiting:
             return self._paid(chosen.values())
-        arrivals = self._admissible(prompts)
+        arrivals = self._admissible()
         most = min(len(self.running) + len(self.waiting), self._max_num_seqs)
         budget = prompt_budget(cost, len(chosen), most, self._budget - len(chosen), self._target_s)
         rows = [*prompts, *arrivals]
@@ -172,11 +172,16 @@ class Scheduler:
 
     def _give_way(self, owed: Sequence) -> None:
         """Find a place in a full batch for the row whose turn it is, where its tenant has less than its share."""
-        pages = self._missing(owed)
-        short_of = 1 + pages + sum(map(self._missing, self._prompts())) - self._kv.num_free
-        if not self.running or (len(self.running) < self._max_num_seqs and short_of <= 0):
+        if all(row.caller.tenant == owed.caller.tenant for row in self.running):
             return
-        for row in self._dominant.giving_way(owed, pages, short_of, self.running, self._shares):
+        self._take_cached(owed)
+        missing = self._missing(owed)
+        short_of = 1 + missing + sum(map(self._missing, self.running)) - self._kv.num_free
+        found: list[Sequence] = []
+        if len(self.running) == self._max_num_seqs or short_of > 0:
+            found = self._dominant.giving_way(owed, missing, short_of, self.running, self._shares)
+        self._give_back(owed)
+        for row in found:
             self._preempt(row)
             row.kept_until = len(row.tokens) * 3 // 2
 
@@ -206,14 +211,14 @@ class Scheduler:
         self.waiting.put_back(victim)
         self.num_preemptions += 1
 
-    def _admissible(self, prompts: list[Sequence]) -> list[Sequence]:
+    def _admissible(self) -> list[Sequence]:
         """Waiting rows for which there are places and pages, in the order of their turns.
 
-        The whole of a row must fit beside the prompts that run already, and a page stay free: else it would be
+        The whole of a row must fit beside the rows that run already, and a page stay free: else it would be
         preempted as soon as it ran. None is passed that waits for pages: it would starve.
         """
         found: list[Sequence] = []
-        missing = sum(map(self._missing, prompts))
+        missing = sum(map(self._missing, self.running))
         for sequence in islice(self.waiting, self._max_num_seqs - len(self.running)):
             self._take_cached(sequence)
             missing += self._missing(sequence)
@@ -265,8 +270,9 @@ class Scheduler:
         return self._tenants.shares(wanted, callers, budget)
 
     def _missing(self, sequence: Sequence) -> int:
-        """Pages that a row lacks until its first token is sampled."""
-        return self._kv.missing(sequence.pages, len(sequence.tokens) + (sequence.max_tokens > 0))
+        """Pages that a row lacks for what is pending and, where that is a prompt, the token that follows it."""
+        follows = sequence.num_pending > 1 and sequence.max_tokens > 0
+        return self._kv.missing(sequence.pages, len(sequence.tokens) + follows)
 
     def check(self) -> None:
         """Rows are in one place each; pages are held by running rows only, enough for what is computed.
