@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import time
 from collections import Counter
@@ -194,7 +193,6 @@ class World:
         deadline = time.monotonic() + PATIENCE_S
         while (held := self.held()) and not self._broken:
             assert time.monotonic() < deadline, f"held at rest: {held}; seed {self.seed}"
-            gc.collect()  # an error and the frame that met it hold one another, and what the frame held
             await asyncio.sleep(0.002)
         if self._broken:
             raise self._broken[0]

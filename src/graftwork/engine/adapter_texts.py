@@ -12,7 +12,7 @@ from graftwork.adapters.companions.companions import Companions, read_companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_source import AdapterSource, patiently
 from graftwork.engine.background import run_in_background
-from graftwork.engine.load_failures import LoadFailures
+from graftwork.engine.load_failures import LoadFailures, unforeseen
 from graftwork.engine.request import AdapterHandle
 from graftwork.engine.text import Text
 from graftwork.errors import GraftworkError, Refused, Unavailable
@@ -90,8 +90,7 @@ class AdapterTexts:
                 self._failures.note(handle, error)
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            known = Unavailable(f"The adapter {handle.label} could not be loaded: {reason}")
+            known = unforeseen(handle, error)
             self._failures.note(handle, known)
             raise known from error
         finally:
