@@ -93,7 +93,7 @@ async def test_what_a_failed_load_has_made_is_gone_though_its_error_is_not(
         raise kind("It does not go in.")
 
     async with running(tiny) as engine:
-        monkeypatch.setattr(engine._cache, "insert", insert)
+        monkeypatch.setattr(engine._adapters.cache, "insert", insert)
         gc.collect()
         gc.disable()  # nobody may have to find a ring
         try:

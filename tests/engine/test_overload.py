@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graftwork.engine.async_engine import EngineStats
+from graftwork.engine.engine_stats import EngineStats
 from graftwork.engine.request import Caller, GenerationRequest, Pooled, Pooling
 from graftwork.errors import GenerationFailed, InvalidRequest, TimedOut, TooManyRequests, Unavailable
 from graftwork.models.prepare import prepare_base
@@ -142,7 +142,7 @@ async def test_whoever_reads_slowly_keeps_no_more_than_his_answer(tiny: Tiny) ->
     async with running(tiny) as engine, aclosing(engine.generate(asked)) as stream:
         await anext(stream)
         await until(lambda: not engine.stats().running)
-        [kept] = engine._streams.values()
+        [kept] = engine._streams._open.values()
         assert kept.queue.qsize() == 49
         assert engine.stats().kv_pages_used == 0, "the row has ended, though nobody has read it"
 

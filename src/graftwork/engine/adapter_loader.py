@@ -27,15 +27,14 @@ from graftwork.engine.form_image import FormImage, image_of
 from graftwork.engine.form_store import FormStore
 from graftwork.engine.load_failures import LoadFailures, let_go_of_frames, unforeseen
 from graftwork.engine.request import AdapterHandle
-from graftwork.errors import Damaged, GraftworkError, Refused, Unavailable
+from graftwork.errors import SHUTTING_DOWN, Damaged, GraftworkError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
 
 _THREADS = 8
-_STOPPED = "The server is shutting down."
 
-#: Who wants a load: rows that wait for it, a call for the version, or an engine that has nothing else to do.
-Asker = Literal["rows", "call", "warm-up"]
+#: Who wants a load: rows that wait for it, somebody who named the version, or an engine that has nothing else to do.
+Asker = Literal["rows", "explicit", "warm-up"]
 #: How loads end: read from the form on disk, made of files or of other versions, or without success.
 LOADED = ("form", "files", "composed")
 OUTCOMES = (*LOADED, "refused", "damaged", "unavailable", "called_off")
@@ -91,7 +90,7 @@ class AdapterLoader:
             if not closed:
                 self._join(handle, asker, instead_of)
         if closed:
-            self._on_loaded(handle.digest, Unavailable(_STOPPED))
+            self._on_loaded(handle.digest, Unavailable(SHUTTING_DOWN))
 
     def _join(self, handle: AdapterHandle, asker: Asker, instead_of: Collection[str] | None) -> None:
         flight = self._flights.get(handle.digest)
@@ -120,7 +119,7 @@ class AdapterLoader:
         self._pool.shutdown(wait=True, cancel_futures=True)
         left, self._flights = self._flights, {}
         for digest in left:
-            self._on_loaded(digest, Unavailable(_STOPPED))
+            self._on_loaded(digest, Unavailable(SHUTTING_DOWN))
 
     @property
     def loading(self) -> dict[str, tuple[str, str, float]]:
