@@ -17,8 +17,8 @@ import torch
 from graftwork import Engine
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
-from graftwork.engine.async_engine import EngineStats
 from graftwork.engine.create import serving_dtype
+from graftwork.engine.engine_stats import EngineStats
 from graftwork.engine.request import Caller, GenerationRequest, TokenLogprob
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.step_record import StepRecord

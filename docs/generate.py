@@ -326,7 +326,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 def stats_fields() -> set[str]:
     """The names of the engine's numbers; needs torch."""
-    from graftwork.engine.async_engine import EngineStats
+    from graftwork.engine.engine_stats import EngineStats
 
     return {field.name for field in dataclasses.fields(EngineStats)}
 

@@ -20,6 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+#: Why nothing is taken in any more, for `Unavailable`.
+SHUTTING_DOWN = "The server is shutting down."
+
 
 class GraftworkError(Exception):
     """Base of all errors raised for a caller's sake."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from graftwork.adapters.serving_form import LowRankSlice, ServingForm, Site, Wei
 from graftwork.engine.adapter_cache import AdapterCache, NoRoom
 from graftwork.engine.form_image import image_of
 from graftwork.engine.range_pool import Range, RangePool
+from graftwork.engine.slot_tables import fill_slot
 from graftwork.errors import Conflict, Refused, Unavailable
 from support.scale import times
 
@@ -309,14 +311,13 @@ TestAdapterCache.settings = settings(max_examples=times(30, 1000), stateful_step
 
 def test_books_balance_while_an_insert_still_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     cache, seen = cache_of(2), []
-    write = AdapterCache._write
 
-    def checked(self: AdapterCache, *arguments: object) -> None:
+    def checked(*arguments: Any) -> None:
         cache.check()
         seen.append(cache.resident)
-        write(self, *arguments)  # type: ignore[arg-type]
+        fill_slot(*arguments)
 
-    monkeypatch.setattr(AdapterCache, "_write", checked)
+    monkeypatch.setattr("graftwork.engine.adapter_cache.fill_slot", checked)
     insert(cache, "a", form(4))
     assert seen == [{}] and cache.resident == {"a": 1}
     cache.check()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 
 from graftwork.adapters.account import account_folder
 from graftwork.engine import adapter_loader
-from graftwork.errors import Damaged, Refused
+from graftwork.engine.form_image import FormImage
+from graftwork.errors import Damaged, GraftworkError, Refused, Unavailable
 from support.edited import Tensors, edited
 from support.engines import FolderSource, ask, request, running
 from support.fixtures import Tiny
@@ -77,3 +80,25 @@ async def test_what_is_refused_leaves_no_form(tiny: Tiny, tmp_path: Path) -> Non
         with pytest.raises(Refused):
             await ask(engine, request((1, 2, 3), "bad"))
     assert not list(tmp_path.glob("cache/forms/*/*"))
+
+
+@pytest.mark.parametrize("kind", [Refused, Unavailable, RuntimeError])
+async def test_what_a_failed_load_has_made_is_gone_though_its_error_is_not(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    made: list[weakref.ref[Any]] = []
+
+    def insert(digest: str, image: FormImage, *args: object, **options: object) -> None:
+        made.append(weakref.ref(image.data))
+        raise kind("It does not go in.")
+
+    async with running(tiny) as engine:
+        monkeypatch.setattr(engine._adapters.cache, "insert", insert)
+        gc.collect()
+        gc.disable()  # nobody may have to find a ring
+        try:
+            with pytest.raises(GraftworkError) as told:
+                await ask(engine, request((1, 2, 3), "a1"))
+            assert told.value.message and [image() for image in made] == [None]
+        finally:
+            gc.enable()

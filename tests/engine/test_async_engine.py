@@ -6,12 +6,13 @@ import asyncio
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from graftwork.engine import async_engine
+from graftwork.engine.event_loops import call_in
 from graftwork.engine.request import ChatPrompt
 from graftwork.errors import Damaged, GenerationFailed, InvalidRequest, Refused, Unavailable
 from support.engines import FolderSource, ask, ask_all, prompt_of, request, running, settled
@@ -375,14 +376,13 @@ async def test_an_idle_engine_waits_for_a_batch_up_to_its_size(tiny: Tiny) -> No
 
 async def test_the_event_loop_gets_one_message_per_step(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     messages = []
-    plain = async_engine._call_in
 
-    def counted(loop: asyncio.AbstractEventLoop, call: object, *args: object) -> None:
+    def counted(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: object) -> None:
         messages.append(args)
-        plain(loop, call, *args)
+        call_in(loop, call, *args)
 
     async with running(tiny, batch_wait_ms=1000.0, max_num_seqs=4) as engine:
-        monkeypatch.setattr(async_engine, "_call_in", counted)
+        monkeypatch.setattr("graftwork.engine.streams.call_in", counted)
         requests = [request(prompt_of(i, 5), max_tokens=6, ignore_eos=True) for i in range(4)]
         await ask_all(engine, requests)
         assert len(messages) == engine.stats().steps == 6

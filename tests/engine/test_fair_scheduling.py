@@ -20,6 +20,7 @@ from support.rows import row, step
 from support.scale import times
 
 X, Y, Z = Caller("x"), Caller("y"), Caller("z")
+WEIGHTS = {"x": 1.0, "y": 0.5, "z": 3.0}
 
 
 @dataclass
@@ -49,9 +50,9 @@ class Machine:
         self.scheduler._shares = self.scheduler.waiting._shares = self.paid
         self.seqs, self.steps, self._names = seqs, 0, itertools.count(1)
 
-    def comes(self, caller: Caller, prompt: int, answer: int) -> Sequence:
+    def comes(self, caller: Caller, prompt: int, answer: int, *, whose: str = "") -> Sequence:
         number = next(self._names)
-        made = row(str(number), prompt, answer, caller=caller)
+        made = row(str(number), prompt, answer, caller=caller, whose=whose)
         made.arrival = number
         self.scheduler.add(made)
         return made
@@ -69,6 +70,12 @@ class Machine:
     def run_dry(self) -> None:
         while self.scheduler.running or self.scheduler.waiting:
             assert self.step(), "there is work, and none is done"
+
+    def has_room_for(self, head: Sequence) -> bool:
+        """Whether the row whose turn it is fits; in the next step, where some ended or were preempted in this one."""
+        scheduler = self.scheduler
+        lacking = sum(map(scheduler._missing, [*scheduler.running, head]))
+        return len(scheduler.running) < self.seqs and scheduler._kv.num_free > lacking
 
     def running(self, caller: Caller) -> int:
         return sum(one.caller.tenant == caller.tenant for one in self.scheduler.running)
@@ -151,6 +158,54 @@ def test_nobody_gives_way_where_it_would_not_help() -> None:
     machine.run_dry()
 
 
+def test_nobody_gives_way_for_pages_that_the_owed_row_finds_filled() -> None:
+    machine = Machine(seqs=16, pages=40)
+    for _ in range(10):
+        machine.comes(X, 64 * 2 + 20, 40)
+    machine.comes(Y, 64 * 4 + 20, 40, whose="y")
+    for _ in range(6):
+        machine.step()
+    assert machine.scheduler._kv.num_free == 5 and len(machine.scheduler.running) == 11
+    owed = machine.comes(Y, 64 * 4 + 20, 5, whose="y")
+    assert machine.steps_until_it_starts(owed) == 1
+    assert owed.num_shared == 4 and machine.scheduler.num_preemptions == 0
+
+
+SHARING = st.lists(
+    st.tuples(st.sampled_from("xyz"), st.sampled_from(["", "a", "b"]), st.integers(1, 400), st.integers(1, 60),
+              st.integers(0, 40)),
+    min_size=2, max_size=25,
+)  # fmt: skip
+
+
+@settings(max_examples=times(60, 2000), deadline=None)
+@given(asked=SHARING, pages=st.integers(8, 24), seqs=st.integers(1, 6))
+def test_a_row_for_which_others_give_way_begins_in_the_same_step(
+    asked: list[tuple[str, str, int, int, int]], pages: int, seqs: int
+) -> None:
+    machine = Machine(seqs, pages, budget=10_000)
+    scheduler = machine.scheduler
+    owed: list[Sequence] = []
+    give_way = scheduler._give_way
+
+    def watched(first: Sequence) -> None:
+        before = scheduler.num_preemptions
+        give_way(first)
+        owed[:] = [first] if scheduler.num_preemptions > before else []
+
+    scheduler._give_way = watched  # type: ignore[assignment, method-assign]
+    for turn in range(20_000):
+        for tenant, whose, prompt, answer, at in asked:
+            if at == turn:
+                machine.comes(Caller(tenant, WEIGHTS[tenant]), prompt, answer, whose=whose and tenant + whose)
+        owed.clear()
+        done = machine.step()
+        assert {one.id for one in owed} <= {name for name, _ in done}, "rows gave way for nothing"
+        if turn > 40 and not done:
+            break
+    assert not scheduler.running and not scheduler.waiting
+
+
 def test_long_prompts_of_one_do_not_delay_a_short_one_of_another() -> None:
     machine = Machine(seqs=16, budget=64)
     for _ in range(10):
@@ -187,7 +242,6 @@ REQUESTS = st.lists(
     st.tuples(st.sampled_from("xyz"), st.integers(1, 150), st.integers(0, 60), st.integers(0, 40)),
     min_size=1, max_size=25,
 )  # fmt: skip
-WEIGHTS = {"x": 1.0, "y": 0.5, "z": 3.0}
 
 
 @settings(max_examples=times(60, 2000), deadline=None)
@@ -207,12 +261,13 @@ def test_every_row_ends_and_is_paid_for_once_and_no_place_is_left_empty(
                 if one.id in left:
                     machine.scheduler.remove(one)
         scheduler = machine.scheduler
+        head, preempted = next(iter(scheduler.waiting), None), scheduler.num_preemptions
         done = machine.step()
-        if scheduler.waiting and len(scheduler.running) < seqs and sum(count for _, count in done) < budget // 2:
-            head = next(iter(scheduler.waiting))
-            lacking = sum(scheduler._missing(one) for one in scheduler._prompts()) + scheduler._missing(head)
-            ended = sum(1 for name, _ in done if name not in {one.id for one in scheduler.running})
-            assert scheduler._kv.pool.num_free - lacking < 1 or ended, "a place is empty, and somebody waits"
+        ended = any(name not in {one.id for one in scheduler.running} for name, _ in done)
+        if not ended and preempted == scheduler.num_preemptions and sum(count for _, count in done) < budget // 2:
+            assert head is None or head not in scheduler.waiting or not machine.has_room_for(head), (
+                "a place is empty, and one waits"
+            )
         assert done or not (scheduler.waiting or scheduler.running), "there is work, and none is done"
         if turn > 40 and not done:
             break
@@ -230,7 +285,7 @@ def test_every_row_ends_and_is_paid_for_once_and_no_place_is_left_empty(
 def test_two_tenants_that_always_wait_differ_by_no_more_than_the_bound(
     data: st.DataObject, seqs: int, budget: int, others: int
 ) -> None:
-    machine = Machine(seqs, budget=budget)
+    machine = Machine(seqs, pages=64, budget=budget)
     callers = [Caller("x", 1.0), Caller("y", data.draw(st.sampled_from([1.0, 2.0])))]
     callers += [Caller(f"o{index}") for index in range(others)]
     kinds = {one.tenant: data.draw(st.tuples(st.integers(1, 120), st.integers(1, 40))) for one in callers}
@@ -238,9 +293,9 @@ def test_two_tenants_that_always_wait_differ_by_no_more_than_the_bound(
     since: Counter[str] | None = None
     for turn in range(400):
         for place, caller in enumerate(callers):
-            if (place != 1 or turn >= late) and sum(one.caller is caller for one in machine.scheduler.waiting) < 3:
-                for _ in range(3):
-                    machine.comes(caller, *kinds[caller.tenant])
+            waiting = sum(one.caller is caller for one in machine.scheduler.waiting)
+            for _ in range(waiting, seqs + 1 if place != 1 or turn >= late else 0):  # more than one step takes
+                machine.comes(caller, *kinds[caller.tenant])
         machine.step()
         if turn == late:
             since = Counter(machine.paid.given)

@@ -105,7 +105,7 @@ async def test_a_failure_is_remembered_no_longer_than_stated(tiny: Tiny, monkeyp
         with pytest.raises(Damaged):
             await ask(engine, request(prompt_of(1, 5), "a1"))
         assert (await ask(engine, request(prompt_of(1, 5), "a2", max_tokens=1))).tokens, "only its own rows fail"
-        monkeypatch.setattr(engine._failures, "_clock", lambda: time.time() + 31)
+        monkeypatch.setattr(engine._adapters.failures, "_clock", lambda: time.time() + 31)
         assert engine.residency().keys() == {"a2"}
         assert (await ask(engine, request(prompt_of(1, 5), "a1", max_tokens=1))).tokens
 
@@ -264,7 +264,7 @@ async def test_whoever_waits_for_a_load_is_told_when_the_engine_stops(tiny: Tiny
         while len(engine.residency()) < len(names):
             await asyncio.sleep(0.001)
         stopping = asyncio.create_task(engine.stop())
-        while not engine._loader._closed:
+        while not engine._adapters.loader._closed:
             await asyncio.sleep(0.001)
         source.gate.set()
         async with asyncio.timeout(20):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graftwork.engine.async_engine import EngineStats
+from graftwork.engine.engine_stats import EngineStats
 from graftwork.engine.request import Caller, GenerationRequest, Pooled, Pooling
 from graftwork.errors import GenerationFailed, InvalidRequest, TimedOut, TooManyRequests, Unavailable
 from graftwork.models.prepare import prepare_base
@@ -142,7 +142,7 @@ async def test_whoever_reads_slowly_keeps_no_more_than_his_answer(tiny: Tiny) ->
     async with running(tiny) as engine, aclosing(engine.generate(asked)) as stream:
         await anext(stream)
         await until(lambda: not engine.stats().running)
-        [kept] = engine._streams.values()
+        [kept] = engine._streams._open.values()
         assert kept.queue.qsize() == 49
         assert engine.stats().kv_pages_used == 0, "the row has ended, though nobody has read it"
 
@@ -303,7 +303,7 @@ def few_pages(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 async def test_rows_that_want_more_pages_than_there_are_take_turns(few_pages: Tiny) -> None:
     async with running(few_pages) as engine:
         assert engine.stats().kv_pages_total == 16
-        rows = [of((X, Y)[i % 2], request(prompt_of(i, 250 + 150 * (i % 3)), max_tokens=150)) for i in range(7)]
+        rows = [of((X, Y)[i % 2], request(prompt_of(i, 400 + 10 * (i % 3)), max_tokens=150)) for i in range(9)]
         want = [await ask(engine, replace(one, id=f"{one.id}-alone")) for one in rows]
         assert [got.tokens for got in await ask_all(engine, rows)] == [one.tokens for one in want]
         assert engine.stats().preemptions > 0

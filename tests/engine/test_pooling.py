@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from graftwork.engine.chunk import Chunk
 from graftwork.engine.request import Pooled, Pooling
-from graftwork.engine.scheduler import Chunk, Scheduler
+from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.step_cost import StepCost
 from graftwork.errors import GenerationFailed, InvalidRequest, Refused
 from support.engines import ask, prompt_of, reading, request, running, settled

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from graftwork.adapters.serving_form import Traits
+from graftwork.engine.chunk import MAX_RATED, Chunk
 from graftwork.engine.prompt_rating import rate_prompts
 from graftwork.engine.request import TokenLogprob
 from graftwork.engine.runner import Runner
 from graftwork.engine.sampler import LEAST_LOGPROB, RowFailure
 from graftwork.engine.sampling_params import SamplingParams
-from graftwork.engine.scheduler import MAX_RATED, Chunk
 from graftwork.engine.sequence import Sequence as Row
 from graftwork.engine.text import Text
 from graftwork.errors import GenerationFailed, InvalidRequest

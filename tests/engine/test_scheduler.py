@@ -8,9 +8,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graftwork.engine.chunk import MAX_RATED
 from graftwork.engine.pooler import Pooler
 from graftwork.engine.request import Caller
-from graftwork.engine.scheduler import MAX_RATED, UNKNOWN, Scheduler
+from graftwork.engine.scheduler import UNKNOWN, Scheduler
 from graftwork.engine.step_cost import LEAST_PROMPT_TOKENS, StepCost
 from support.pages import OUTLINE, kv_cache
 from support.rows import Pages, row, step
@@ -181,7 +182,7 @@ def test_a_row_begins_behind_what_is_cached_and_only_the_rest_is_shared_out() ->
     scheduler.add(row("c", 128, 3, whose="x"))
     scheduler.add(row("d", 20, 3, whose="y"))
     assert step(scheduler) == [("b", 22), ("c", 22), ("d", 20)], "c has one of its two blocks: it must end with a token"
-    assert (scheduler.num_queried, scheduler.num_hit) == (130 + 150 + 128 + 20, 128 + 64)
+    assert (scheduler.reuse.num_queried, scheduler.reuse.num_hit) == (130 + 150 + 128 + 20, 128 + 64)
     assert step(scheduler) == [("b", 1), ("d", 1), ("c", 42)]
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from graftwork.adapters.companions.companions import NO_COMPANIONS
-from graftwork.engine.adapter_cache import InMemory
 from graftwork.engine.request import AdapterHandle
 from graftwork.engine.residency import MOST_NAMED, OTHER, by_label
+from graftwork.engine.residents import InMemory
 from support.engines import FolderSource, ask, ask_all, prompt_of, request, running, settled
 from support.fixtures import Tiny
 from support.scale import times
@@ -81,7 +81,7 @@ async def test_hundreds_loaded_and_unloaded_give_back_memory_and_disk(tiny: Tiny
                 await asyncio.sleep(0)
             assert await engine.unload(handle(f"a1-{number}")) == 0
             assert engine.stats().adapter_bytes == engine.stats().adapters_resident == 0
-        engine._loader.close()  # the last forms are written
+        engine._adapters.loader.close()  # the last forms are written
         for number in range(count):
             await engine.unload(handle(f"a1-{number}"), disk=True)
         assert engine.residency() == {} and not [*tmp_path.rglob("*.form")]

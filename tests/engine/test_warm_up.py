@@ -12,9 +12,9 @@ import pytest
 
 from graftwork.engine import popularity as popularity_module
 from graftwork.engine import warm_up
-from graftwork.engine.adapter_cache import InMemory
 from graftwork.engine.popularity import HALF_LIFE_S, Asked, Popularity
 from graftwork.engine.request import AdapterHandle
+from graftwork.engine.residents import InMemory
 from graftwork.engine.warm_up import Candidate, Plan, plan
 from support.engines import FolderSource, ask, prompt_of, request, running
 from support.fixtures import Tiny

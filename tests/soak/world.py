@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import time
 from collections import Counter
@@ -194,7 +193,6 @@ class World:
         deadline = time.monotonic() + PATIENCE_S
         while (held := self.held()) and not self._broken:
             assert time.monotonic() < deadline, f"held at rest: {held}; seed {self.seed}"
-            gc.collect()  # an error and the frame that met it hold one another, and what the frame held
             await asyncio.sleep(0.002)
         if self._broken:
             raise self._broken[0]
@@ -211,11 +209,11 @@ class World:
             "pages": stats.kv_pages_used,
             "pins": stats.adapters_pinned,
             "streams": engine._streams,
-            "futures": engine._calls,
-            "loads": engine._loader._flights,
+            "futures": engine._adapters.loads,
+            "loads": engine._adapters.loader._flights,
             "texts": texts._flights,
             "rooms": engine._room._loads,
-            "short of room": engine._cache.short_of_room,
+            "short of room": engine._adapters.cache.short_of_room,
             "tasks": asyncio.all_tasks() - {asyncio.current_task()},
             "files": self.shelf.files_in_use,
         }

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 from graftwork.engine.block_keys import BlockKeys
+from graftwork.engine.chunk import MAX_RATED, Chunk
 from graftwork.engine.request import Caller
 from graftwork.engine.sampling_params import SamplingParams
-from graftwork.engine.scheduler import MAX_RATED, UNKNOWN, Chunk, Scheduler
+from graftwork.engine.scheduler import UNKNOWN, Scheduler
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_cost import StepCost
 
@@ -55,7 +56,7 @@ def step(scheduler: Scheduler, cost: StepCost = UNKNOWN, pages: Pages | None = N
         if completes and not samples:
             scheduler.remove(sequence)
         if samples:
-            scheduler.vouch(sequence)
+            scheduler.reuse.vouch(sequence)
             sequence.tokens.append(2)
             if sequence.num_generated == sequence.max_tokens:
                 scheduler.remove(sequence)

@@ -40,7 +40,7 @@ def residency(
         found = client.residency(state=state)
     columns = {
         "version": lambda row: row["reference"],
-        "state": lambda row: f"{row['state']}, pinned" if row["pinned"] else row["state"],
+        "state": _state,
         "memory": lambda row: _size(row, "memory"),
         "form": lambda row: _size(row, "form"),
         "files": lambda row: _size(row, "copy"),
@@ -100,12 +100,16 @@ def _server(context: Context) -> Iterator[Client]:
 def _show(context: Context, entry: dict[str, Any]) -> None:
     facts = {
         "version": entry["reference"],
-        "state": f"{entry['state']}, pinned" if entry["pinned"] else entry["state"],
+        "state": _state(entry),
         "digest": entry["digest"],
         "rows": entry["rows"] or None,
         **{tier: size(held) for tier, held in entry["tiers"].items()},
     }
     write(entry, context.output, lambda: print_facts(facts))
+
+
+def _state(row: Row) -> str:
+    return f"{row['state']}, pinned" if row["pinned"] else str(row["state"])
 
 
 def _size(row: Row, tier: str) -> str | None:

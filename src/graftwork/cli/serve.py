@@ -43,7 +43,7 @@ def serve(
     deterministic: Annotated[
         bool | None,
         typer.Option(
-            help="Same bits in an answer whatever is computed beside it; default no, or GRAFTWORK_DETERMINISTIC."
+            help="Same bits in an answer whatever is computed beside it; default False, or GRAFTWORK_DETERMINISTIC."
         ),
     ] = None,
     threads: Annotated[

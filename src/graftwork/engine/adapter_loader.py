@@ -25,17 +25,16 @@ from graftwork.engine.background import run_in_background
 from graftwork.engine.compose import Scaled, compose
 from graftwork.engine.form_image import FormImage, image_of
 from graftwork.engine.form_store import FormStore
-from graftwork.engine.load_failures import LoadFailures
+from graftwork.engine.load_failures import LoadFailures, let_go_of_frames, unforeseen
 from graftwork.engine.request import AdapterHandle
-from graftwork.errors import Damaged, GraftworkError, Refused, Unavailable
+from graftwork.errors import SHUTTING_DOWN, Damaged, GraftworkError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
 
 _THREADS = 8
-_STOPPED = "The server is shutting down."
 
-#: Who wants a load: rows that wait for it, a call for the version, or an engine that has nothing else to do.
-Asker = Literal["rows", "call", "warm-up"]
+#: Who wants a load: rows that wait for it, somebody who named the version, or an engine that has nothing else to do.
+Asker = Literal["rows", "explicit", "warm-up"]
 #: How loads end: read from the form on disk, made of files or of other versions, or without success.
 LOADED = ("form", "files", "composed")
 OUTCOMES = (*LOADED, "refused", "damaged", "unavailable", "called_off")
@@ -91,7 +90,7 @@ class AdapterLoader:
             if not closed:
                 self._join(handle, asker, instead_of)
         if closed:
-            self._on_loaded(handle.digest, Unavailable(_STOPPED))
+            self._on_loaded(handle.digest, Unavailable(SHUTTING_DOWN))
 
     def _join(self, handle: AdapterHandle, asker: Asker, instead_of: Collection[str] | None) -> None:
         flight = self._flights.get(handle.digest)
@@ -120,7 +119,7 @@ class AdapterLoader:
         self._pool.shutdown(wait=True, cancel_futures=True)
         left, self._flights = self._flights, {}
         for digest in left:
-            self._on_loaded(digest, Unavailable(_STOPPED))
+            self._on_loaded(digest, Unavailable(SHUTTING_DOWN))
 
     @property
     def loading(self) -> dict[str, tuple[str, str, float]]:
@@ -137,29 +136,38 @@ class AdapterLoader:
     def _run(self, handle: AdapterHandle, flight: _Flight) -> None:
         error: GraftworkError | None = None
         made: FormImage | None = None
-        outcome = "form"
         try:
-            self._go_on(flight, handle)
-            image = self._stored(handle)
-            if image is None:
-                outcome = "composed" if handle.parts else "files"
-                image = made = self._made(flight, handle)
-            self._cache.insert(
-                handle.digest, image, flight.deadline, lambda: not flight.called_off,
-                tenant=handle.tenant, label=handle.label, instead_of=flight.instead_of,
-            )  # fmt: skip
+            outcome, made = self._load(handle, flight)
         except GraftworkError as known:
             error, outcome = known, _outcome(known)
-            if isinstance(known, Refused):  # too large, or what the files are
-                self._failures.note(handle, known)
         except Exception as unknown:  # a loader thread must always report back, or its rows would wait for ever
-            error, outcome = _unforeseen(handle, unknown), "unavailable"
+            error, outcome = unforeseen(handle, unknown), "unavailable"
+        let_go_of_frames(error)
         with self._lock:
             del self._flights[handle.digest]
             self._outcomes[outcome] += 1
         self._on_loaded(handle.digest, error)
-        if made is not None and error is None:
+        del error  # it holds this frame
+        if made is not None:
             self._keep(handle, made)  # its rows run already
+
+    def _load(self, handle: AdapterHandle, flight: _Flight) -> tuple[str, FormImage | None]:
+        """Bring a version into the cache: how it came, and its form where that should be kept."""
+        self._go_on(flight, handle)
+        outcome, made = "form", None
+        image = self._stored(handle)
+        if image is None:
+            outcome = "composed" if handle.parts else "files"
+            image = made = self._made(flight, handle)
+        try:
+            self._cache.insert(
+                handle.digest, image, flight.deadline, lambda: not flight.called_off,
+                tenant=handle.tenant, label=handle.label, instead_of=flight.instead_of,
+            )  # fmt: skip
+        except Refused as error:  # too large
+            self._failures.note(handle, error)
+            raise
+        return outcome, made
 
     def _stored(self, handle: AdapterHandle) -> FormImage | None:
         """The form of a version as an earlier load left it on disk; a composition is never there.
@@ -188,8 +196,11 @@ class AdapterLoader:
             return image_of(self._form(flight, handle), self._dtype)
         except CalledOff:
             raise
+        except GraftworkError as error:
+            self._failures.note(handle, error)
+            raise
         except Exception as error:
-            known = error if isinstance(error, GraftworkError) else _unforeseen(handle, error)
+            known = unforeseen(handle, error)
             self._failures.note(handle, known)
             raise known from error
 
@@ -232,10 +243,6 @@ def _outcome(error: GraftworkError) -> str:
     if isinstance(error, CalledOff):
         return "called_off"
     return "refused" if isinstance(error, Refused) else "damaged" if isinstance(error, Damaged) else "unavailable"
-
-
-def _unforeseen(handle: AdapterHandle, error: Exception) -> Unavailable:
-    return Unavailable(f"The adapter {handle.label} could not be loaded: {type(error).__name__}: {error}")
 
 
 def _overflow(form: ServingForm, outline: Outline) -> str | None:

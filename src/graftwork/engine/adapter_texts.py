@@ -12,13 +12,12 @@ from graftwork.adapters.companions.companions import Companions, read_companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_source import AdapterSource, patiently
 from graftwork.engine.background import run_in_background
-from graftwork.engine.load_failures import LoadFailures
+from graftwork.engine.load_failures import LoadFailures, unforeseen
 from graftwork.engine.request import AdapterHandle
 from graftwork.engine.text import Text
-from graftwork.errors import GraftworkError, Refused, Unavailable
+from graftwork.errors import SHUTTING_DOWN, GraftworkError, Refused, Unavailable
 
 _THREADS = 4
-_STOPPED = "The server is shutting down."
 #: What is kept: a thousand that use the base's tokenizer itself, or sixteen with a tokenizer of their own; and so many
 #: characters of a chat template take as much room as one of them.
 _ROOM, _OWN_TOKENIZER, _TEMPLATE_CHARS = 1024, 64, 1 << 14
@@ -61,7 +60,7 @@ class AdapterTexts:
         """
         with self._lock:
             if self._closed:
-                raise Unavailable(_STOPPED)
+                raise Unavailable(SHUTTING_DOWN)
             if (kept := self._kept.get(handle.digest)) is not None:
                 self._kept.move_to_end(handle.digest)
                 return kept
@@ -90,8 +89,7 @@ class AdapterTexts:
                 self._failures.note(handle, error)
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            known = Unavailable(f"The adapter {handle.label} could not be loaded: {reason}")
+            known = unforeseen(handle, error)
             self._failures.note(handle, known)
             raise known from error
         finally:
@@ -104,7 +102,7 @@ class AdapterTexts:
 
     def _go_on(self) -> None:
         if self._closed:
-            raise Unavailable(_STOPPED)
+            raise Unavailable(SHUTTING_DOWN)
 
     def _read(self, handle: AdapterHandle) -> AdapterText:
         with self._source.files(handle.tenant, handle.digest) as folder:

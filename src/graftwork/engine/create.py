@@ -7,7 +7,8 @@ import os
 import torch
 
 from graftwork.engine.adapter_source import AdapterSource
-from graftwork.engine.async_engine import AsyncEngine, EngineConfig
+from graftwork.engine.async_engine import AsyncEngine
+from graftwork.engine.engine_config import EngineConfig
 from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.memory_need import memory_need, memory_of_this_machine
 from graftwork.engine.text import Text

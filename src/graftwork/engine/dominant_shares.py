@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 
@@ -12,13 +13,10 @@ from graftwork.engine.sequence import Sequence
 
 @dataclass(frozen=True)
 class Held:
-    """Rows and pages of keys and values that a tenant holds."""
+    """Rows that a tenant has in the batch, and pages of keys and values that they hold, each once."""
 
     rows: int = 0
     pages: int = 0
-
-    def without(self, row: Sequence) -> Held:
-        return Held(self.rows - 1, self.pages - len(row.pages))
 
 
 @dataclass(frozen=True)
@@ -40,51 +38,57 @@ class DominantShares:
 
     def youngest_of_largest(self, running: Rows[Sequence], shares: FairShares) -> Sequence:
         """The row that goes when pages run out: of the tenant with the largest share, what it would miss least."""
-        held = _held(running)
-        if len(held) == 1:
-            return _least_first(running)[0]
         callers = {row.caller.tenant: row.caller for row in running}
+        if len(callers) == 1:
+            return _least_first(running)[0]
+        held = _held(running)
         largest = max(held, key=lambda one: (self.share(held[one], callers[one]), shares.turn(one)))
         return _least_first([row for row in running if row.caller.tenant == largest])[0]
 
     def giving_way(
-        self, owed: Sequence, pages: int, short_of: int, running: Rows[Sequence], shares: FairShares
+        self, owed: Sequence, missing: int, short_of: int, running: Rows[Sequence], shares: FairShares
     ) -> list[Sequence]:
         """Rows to preempt so that `owed` finds a place; none where it is not owed one, or would not find it even so.
 
+        What a row gives are pages that no other row holds; only rows of one tenant ever hold the same.
+
         Args:
-            pages: that `owed` needs.
-            short_of: pages that are missing for it.
+            owed: with the pages that it would begin with.
+            missing: pages that it needs beside them.
+            short_of: how many of these are not to be had.
             running: all rows in the batch, oldest first.
         """
         tenant, callers = owed.caller.tenant, {row.caller.tenant: row.caller for row in running}
         behind = [one for one in callers if one != tenant and shares.turn(one) > shares.turn(tenant)]
         if not behind:
             return []
-        held = _held(running)
-        mine = held.get(tenant, Held())
-        after = self.share(Held(mine.rows + 1, mine.pages + pages), owed.caller)
+        held, with_owed = _held(running), _held([*running, owed])[tenant]
+        after = self.share(Held(with_owed.rows, with_owed.pages + missing), owed.caller)
         largest = max(behind, key=lambda one: self.share(held[one], callers[one]))
+        theirs = _least_first([row for row in running if row.caller.tenant == largest])
+        holders = Counter(page for row in theirs for page in row.pages)
         left, found = held[largest], list[Sequence]()
-        for row in _least_first([row for row in running if row.caller.tenant == largest]):
+        for row in theirs:
             if len(row.tokens) < row.kept_until:
                 continue
-            left = left.without(row)
+            freed = sum(holders[page] == 1 for page in row.pages)
+            holders.subtract(row.pages)
+            left = Held(left.rows - 1, left.pages - freed)
             if self.share(left, row.caller) < after:
                 break
             found.append(row)
-            short_of -= len(row.pages)
+            short_of -= freed
             if short_of <= 0:
                 return found
         return []
 
 
-def _held(running: Rows[Sequence]) -> dict[str, Held]:
-    held: dict[str, Held] = {}
-    for row in running:
-        before = held.get(row.caller.tenant, Held())
-        held[row.caller.tenant] = Held(before.rows + 1, before.pages + len(row.pages))
-    return held
+def _held(rows: Rows[Sequence]) -> dict[str, Held]:
+    pages: dict[str, set[int]] = {}
+    for row in rows:
+        pages.setdefault(row.caller.tenant, set()).update(row.pages)
+    count = Counter(row.caller.tenant for row in rows)
+    return {tenant: Held(count[tenant], len(theirs)) for tenant, theirs in pages.items()}
 
 
 def _least_first(rows: Rows[Sequence]) -> list[Sequence]:

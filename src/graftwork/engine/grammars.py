@@ -17,7 +17,7 @@ from graftwork.engine.grammar_tokenizer import grammar_tokenizer
 from graftwork.engine.limited_process import LimitedProcess, ProcessLimits
 from graftwork.engine.row_grammar import RowGrammar, reason_of
 from graftwork.engine.text import Text, Vocabulary
-from graftwork.errors import GraftworkError, InvalidRequest, Unavailable
+from graftwork.errors import SHUTTING_DOWN, GraftworkError, InvalidRequest, Unavailable
 
 #: So many grammars are prepared at once; a bad one holds up its own thread for as long as it may take.
 _THREADS = 4
@@ -26,7 +26,6 @@ _ROOM_BYTES, _TOKENIZERS = 256 << 20, 8
 _MOST = 1024
 #: A grammar in llguidance's words is not much longer than in the request's.
 _ANSWER_BYTES = 16 * MAX_GRAMMAR_BYTES
-_STOPPED = "The server is shutting down."
 
 #: The tokens that it is for, and the digest of the grammar.
 Key = tuple[Vocabulary, str]
@@ -94,7 +93,7 @@ class Grammars:
     def _future(self, key: Key, grammar: Grammar, text: Text) -> Future[Prepared]:
         with self._lock:
             if self._closed:
-                raise Unavailable(_STOPPED)
+                raise Unavailable(SHUTTING_DOWN)
             if (future := self._kept.get(key)) is None:
                 future = self._kept[key] = self._pool.submit(self._prepare, key, grammar, text)
             self._kept.move_to_end(key)
@@ -129,7 +128,7 @@ class Grammars:
                     process.end()
         answer = process.ask({"kind": grammar.kind, "source": grammar.source}, _ANSWER_BYTES)
         if self._closed:
-            raise Unavailable(_STOPPED)
+            raise Unavailable(SHUTTING_DOWN)
         if answer is None:
             raise _Unusable(f"it is nested too deeply, or takes more than {self._limits}.")
         if "error" in answer:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from graftwork.engine.request import AdapterHandle
-from graftwork.errors import GraftworkError
+from graftwork.errors import GraftworkError, Unavailable
 
 #: Most failures that are remembered.
 _MOST = 1024
@@ -36,6 +37,7 @@ class LoadFailures:
 
     def note(self, handle: AdapterHandle, error: GraftworkError) -> None:
         """A load has failed, and would again."""
+        let_go_of_frames(error)
         if self._ttl_s <= 0:
             return
         now = self._clock()
@@ -52,12 +54,14 @@ class LoadFailures:
             if found is not None and found.until_s <= self._clock():
                 del self._failures[digest]
                 return None
-            return found
+        if found is not None:
+            found.error.__traceback__ = None  # of everyone who was told before
+        return found
 
     def check(self, digest: str) -> None:
         """Raise the error of a failure that still counts."""
         if (failure := self.of(digest)) is not None:
-            raise failure.error.with_traceback(None)  # not with those of everyone who was told before
+            raise failure.error
 
     def forget(self, digest: str) -> None:
         """Somebody did something about it: the next load is tried at once."""
@@ -69,3 +73,21 @@ class LoadFailures:
         with self._lock:
             now = self._clock()
             return {digest: one for digest, one in self._failures.items() if one.until_s > now}
+
+
+def unforeseen(handle: AdapterHandle, error: Exception) -> Unavailable:
+    """What callers are told of an error that nobody thought of."""
+    return Unavailable(f"The adapter {handle.label} could not be loaded: {type(error).__name__}: {error}")
+
+
+def let_go_of_frames(error: BaseException | None) -> None:
+    """Empty the frames that an error came through and that have ended; else they live as long as it does.
+
+    What they hold may be large: the files of an adapter, mapped, or all its tensors.
+    """
+    seen, left = set[int](), [error]
+    while left:
+        if (one := left.pop()) is not None and id(one) not in seen:
+            seen.add(id(one))
+            traceback.clear_frames(one.__traceback__)
+            left += [one.__cause__, one.__context__]

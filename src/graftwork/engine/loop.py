@@ -6,23 +6,24 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from torch import Tensor
 
 from graftwork.engine.answer import advance, pooled_result
+from graftwork.engine.chunk import Chunk
 from graftwork.engine.grammar_masks import GrammarMasks
 from graftwork.engine.inbox import Abort, Inbox, Loaded, Message, Submit
-from graftwork.engine.prompt_rating import Ratings, rate_prompts
+from graftwork.engine.prompt_rating import rate_prompts, take_ratings
 from graftwork.engine.request import Delta, Pooled
 from graftwork.engine.row_grammar import Mask
 from graftwork.engine.runner import Runner
 from graftwork.engine.sampler import RowFailure, Sampled, Sampler, SamplingRow
-from graftwork.engine.scheduler import UNKNOWN, Chunk, Scheduler
+from graftwork.engine.scheduler import UNKNOWN, Scheduler
 from graftwork.engine.sequence import Sequence
+from graftwork.engine.step_counters import StepCounters
 from graftwork.engine.step_record import Observer, StepRecord
 from graftwork.engine.waiting_room import WaitingRoom
-from graftwork.errors import GenerationFailed, GraftworkError, InvalidRequest, Unavailable
+from graftwork.errors import SHUTTING_DOWN, GenerationFailed, GraftworkError, InvalidRequest, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -30,17 +31,6 @@ log = logging.getLogger(__name__)
 Output = tuple[str, Delta | Pooled | GraftworkError]
 #: Takes all outputs of one step at once; called in the loop thread.
 Deliver = Callable[[list[Output]], None]
-
-
-@dataclass
-class StepCounters:
-    """Counts since the start; read by anyone, written by the loop thread only."""
-
-    steps: int = 0
-    generated_tokens: int = 0
-    prompt_tokens: int = 0
-    failed_rows: int = 0
-    max_distinct_adapters_in_step: int = 0
 
 
 class EngineLoop:
@@ -110,7 +100,7 @@ class EngineLoop:
     # -- the loop thread -------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        reason, broken = Unavailable("The server is shutting down."), False
+        reason, broken = Unavailable(SHUTTING_DOWN), False
         try:
             while self._turn():
                 pass
@@ -196,12 +186,12 @@ class EngineLoop:
             reason = GenerationFailed(f"The step of this request failed: {type(error).__name__}: {error}")
             self._fail([chunk.sequence for chunk in chunks], reason)
             return
-        self._count(chunks, start_s)
+        self._observe(self.counters.count(chunks, start_s))
         for chunk in chunks:
             chunk.sequence.num_computed += chunk.count
         outcomes: dict[str, tuple[Sequence, Sampled | RowFailure | None]]
         outcomes = {one.id: (one, next(results) if one.max_tokens else None) for one in completed}
-        outcomes |= _take(ratings, chunks)
+        outcomes |= take_ratings(ratings, chunks)
         outputs = self._finish_pooled(chunks)
         for sequence, result in outcomes.values():
             if isinstance(result, RowFailure):
@@ -211,7 +201,7 @@ class EngineLoop:
                 self._drop(sequence, failed=problem is None)
                 continue
             if result is not None:
-                self._scheduler.vouch(sequence)
+                self._scheduler.reuse.vouch(sequence)
             try:
                 delta = advance(sequence, result)
             except Exception as error:  # one row's text must not end everyone's
@@ -248,23 +238,10 @@ class EngineLoop:
                 if failed := isinstance(result, GraftworkError):
                     self.counters.failed_rows += 1
                 else:
-                    self._scheduler.vouch(sequence)
+                    self._scheduler.reuse.vouch(sequence)
                 outputs.append((sequence.id, result))
                 self._drop(sequence, failed=failed)
         return outputs
-
-    def _count(self, chunks: list[Chunk], start_s: float) -> None:
-        counters = self.counters
-        counters.steps += 1
-        sampled = sum(chunk.samples for chunk in chunks)
-        counters.generated_tokens += sampled
-        prefill = sum(
-            max(0, min(chunk.count, chunk.sequence.num_prompt - chunk.sequence.num_computed)) for chunk in chunks
-        )
-        counters.prompt_tokens += prefill
-        self._observe(StepRecord(start_s, len(chunks), sum(chunk.count for chunk in chunks), prefill))
-        distinct = len({chunk.sequence.slot for chunk in chunks} - {None})
-        counters.max_distinct_adapters_in_step = max(counters.max_distinct_adapters_in_step, distinct)
 
     def _observe(self, record: StepRecord) -> None:
         if (observer := self.observer) is None:
@@ -290,19 +267,6 @@ class EngineLoop:
     def _send(self, outputs: list[Output]) -> None:
         if outputs:
             self._deliver(outputs)
-
-
-def _take(ratings: Ratings, chunks: list[Chunk]) -> dict[str, tuple[Sequence, RowFailure]]:
-    """Give every row its ratings; those whose prompt could not be rated, by id."""
-    failed: dict[str, tuple[Sequence, RowFailure]] = {}
-    if ratings:
-        for chunk in chunks:
-            rated = ratings.get(chunk.sequence.id, [])
-            if isinstance(rated, RowFailure):
-                failed[chunk.sequence.id] = (chunk.sequence, rated)
-            else:
-                chunk.sequence.rated += rated
-    return failed
 
 
 def _sampling_row(sequence: Sequence, mask: Mask | None) -> SamplingRow:

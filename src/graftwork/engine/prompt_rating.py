@@ -7,9 +7,10 @@ from collections.abc import Sequence as Rows
 import torch
 from torch import Tensor
 
+from graftwork.engine.chunk import Chunk
 from graftwork.engine.request import TokenLogprob
 from graftwork.engine.sampler import LEAST_LOGPROB, RowFailure, likeliest, not_finite
-from graftwork.engine.scheduler import Chunk
+from graftwork.engine.sequence import Sequence
 from graftwork.engine.text import Text
 
 #: Rows of logits that are made float32 log-probabilities at a time.
@@ -42,6 +43,19 @@ def rate_prompts(chunks: Rows[Chunk], logits: Tensor) -> tuple[Tensor, Ratings]:
         if chunk.samples:
             sampled.append(row - 1)
     return logits[torch.tensor(sampled, dtype=torch.int64, device=logits.device)], ratings
+
+
+def take_ratings(ratings: Ratings, chunks: Rows[Chunk]) -> dict[str, tuple[Sequence, RowFailure]]:
+    """Give every row its ratings; those whose prompt could not be rated, by id."""
+    failed: dict[str, tuple[Sequence, RowFailure]] = {}
+    if ratings:
+        for chunk in chunks:
+            rated = ratings.get(chunk.sequence.id, [])
+            if isinstance(rated, RowFailure):
+                failed[chunk.sequence.id] = (chunk.sequence, rated)
+            else:
+                chunk.sequence.rated += rated
+    return failed
 
 
 def _rate(logits: Tensor, tokens: list[int], count: int, text: Text) -> list[TokenLogprob] | RowFailure:

@@ -11,7 +11,7 @@ from graftwork.engine.load_failures import Failure
 from graftwork.errors import GraftworkError
 
 if TYPE_CHECKING:  # a registry without an engine names states, and needs no torch for that
-    from graftwork.engine.adapter_cache import InMemory
+    from graftwork.engine.residents import InMemory
 
 State = Literal["resident", "draining", "loading", "failed"]
 

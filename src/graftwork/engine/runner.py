@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from graftwork.adapters.serving_form import Site, Traits
+from graftwork.engine.chunk import Chunk
 from graftwork.engine.kv_cache import KvCache
-from graftwork.engine.scheduler import Chunk
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.select import Kernels
 from graftwork.models.adapter_plan import AdapterPlan, AdapterRow, run_part

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from itertools import islice
 
+from graftwork.engine.chunk import MAX_RATED, Chunk, num_rated
 from graftwork.engine.dominant_shares import DominantShares
 from graftwork.engine.fair_queue import FairQueue
 from graftwork.engine.fair_shares import FairShares
 from graftwork.engine.kv_cache import KvCache
+from graftwork.engine.prefix_reuse import PrefixReuse
 from graftwork.engine.prompt_shares import TenantShares
 from graftwork.engine.sequence import Sequence
 from graftwork.engine.step_cost import StepCost, prompt_budget
@@ -17,52 +18,6 @@ from graftwork.kernels.attention import PAGE_TOKENS
 
 #: What is expected of a step before there was one.
 UNKNOWN = StepCost()
-#: Most prompt tokens that one step rates: what their logits, [tokens, vocab], take is bounded by it.
-MAX_RATED = 256
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """The next `count` pending tokens of a row."""
-
-    sequence: Sequence
-    count: int
-
-    @property
-    def completes(self) -> bool:
-        """Whether no token is pending after it."""
-        return self.count == self.sequence.num_pending
-
-    @property
-    def samples(self) -> bool:
-        """Whether a token is sampled after it."""
-        return self.completes and self.sequence.max_tokens > 0
-
-    @property
-    def rates(self) -> range:
-        """Positions in it whose logits rate the prompt's next token."""
-        unrated = self.sequence.unrated
-        return range(unrated.start, max(unrated.start, min(unrated.stop, self._stop))) if unrated else unrated
-
-    @property
-    def logits(self) -> range:
-        """Positions in it whose logits the step needs: those that rate a token, then the one that is sampled from."""
-        rates = self.rates
-        if not self.samples:
-            return rates
-        return range(rates.start if rates else self._stop - 1, self._stop)
-
-    @property
-    def pooled(self) -> range:
-        """Positions in it whose final hidden state is wanted."""
-        row = self.sequence
-        if row.pooler is None:
-            return range(0)
-        return row.pooler.wanted(row.num_computed, self._stop, first=row.num_virtual, end=row.num_prompt)
-
-    @property
-    def _stop(self) -> int:
-        return self.sequence.num_computed + self.count
 
 
 class Scheduler:
@@ -84,7 +39,7 @@ class Scheduler:
     def __init__(
         self, kv: KvCache, max_num_seqs: int, max_num_batched_tokens: int, inter_token_target_s: float = 0.0
     ) -> None:
-        self._kv = kv
+        self._kv, self.reuse = kv, PrefixReuse(kv)
         self._max_num_seqs = max_num_seqs
         self._budget = max(max_num_batched_tokens, max_num_seqs)  # room for one token of every row
         self._target_s = inter_token_target_s
@@ -94,8 +49,6 @@ class Scheduler:
         self.waiting = FairQueue(self._shares)
         self.running: list[Sequence] = []  # oldest first
         self.num_preemptions = 0
-        self.num_queried = 0  # prompt tokens of admitted rows that may begin with cached ones
-        self.num_hit = 0  # of these, cached ones
 
     def add(self, sequence: Sequence) -> None:
         """Queue a row whose adapter, if any, is pinned."""
@@ -114,7 +67,7 @@ class Scheduler:
         After a failure nobody can vouch for what it has computed or read, so no other row begins with it any more.
         """
         if failed:
-            self._kv.prefixes.forget(sequence.pages)
+            self.reuse.forget(sequence)
         if sequence in self.running:
             self.running.remove(sequence)
         else:
@@ -123,14 +76,6 @@ class Scheduler:
         here = self.waiting.tenants.union(row.caller.tenant for row in self.running)
         if sequence.caller.tenant not in here:
             self._shares.forget(here)
-
-    def vouch(self, sequence: Sequence) -> None:
-        """What came out of a row is finite: others may begin with the blocks that it has filled."""
-        full = sequence.num_computed // PAGE_TOKENS
-        if sequence.keys is not None and full > sequence.num_shared:
-            new = slice(sequence.num_shared, full)
-            self._kv.prefixes.put(sequence.block_keys(full)[new], sequence.pages[new])
-            sequence.num_shared = full
 
     def schedule(self, cost: StepCost = UNKNOWN) -> list[Chunk]:
         """The next step's chunks, single tokens first, with pages reserved; empty when there is nothing to do.
@@ -147,7 +92,7 @@ class Scheduler:
         prompts = self._prompts()
         if not prompts and not self.waiting:
             return self._paid(chosen.values())
-        arrivals = self._admissible(prompts)
+        arrivals = self._admissible()
         most = min(len(self.running) + len(self.waiting), self._max_num_seqs)
         budget = prompt_budget(cost, len(chosen), most, self._budget - len(chosen), self._target_s)
         rows = [*prompts, *arrivals]
@@ -159,7 +104,7 @@ class Scheduler:
         self._tenants.taken(computed, [row.caller for row in rows], budget)
         for sequence in arrivals:
             if sequence.id not in chosen:
-                self._give_back(sequence)
+                self.reuse.give_back(sequence)
         return self._paid(chosen.values())
 
     def _paid(self, chunks: Collection[Chunk]) -> list[Chunk]:
@@ -172,11 +117,16 @@ class Scheduler:
 
     def _give_way(self, owed: Sequence) -> None:
         """Find a place in a full batch for the row whose turn it is, where its tenant has less than its share."""
-        pages = self._missing(owed)
-        short_of = 1 + pages + sum(map(self._missing, self._prompts())) - self._kv.num_free
-        if not self.running or (len(self.running) < self._max_num_seqs and short_of <= 0):
+        if all(row.caller.tenant == owed.caller.tenant for row in self.running):
             return
-        for row in self._dominant.giving_way(owed, pages, short_of, self.running, self._shares):
+        self.reuse.take(owed)
+        missing = self._missing(owed)
+        short_of = 1 + missing + sum(map(self._missing, self.running)) - self._kv.num_free
+        found: list[Sequence] = []
+        if len(self.running) == self._max_num_seqs or short_of > 0:
+            found = self._dominant.giving_way(owed, missing, short_of, self.running, self._shares)
+        self.reuse.give_back(owed)
+        for row in found:
             self._preempt(row)
             row.kept_until = len(row.tokens) * 3 // 2
 
@@ -186,39 +136,39 @@ class Scheduler:
     def _extend(self, counts: Mapping[Sequence, int], chosen: dict[str, Chunk]) -> None:
         """Choose so many tokens of running rows, oldest first, as far as there are pages."""
         for sequence, most in counts.items():
-            count = _count(sequence, most, chosen)
-            if count and sequence in self.running and self._make_room(sequence, count, chosen):
-                chosen[sequence.id] = Chunk(sequence, count)
+            chunk = Chunk.of(sequence, most, chosen.values())
+            if chunk.count and sequence in self.running and self._make_room(chunk, chosen):
+                chosen[sequence.id] = chunk
 
-    def _make_room(self, sequence: Sequence, count: int, chosen: dict[str, Chunk]) -> bool:
+    def _make_room(self, chunk: Chunk, chosen: dict[str, Chunk]) -> bool:
         """Grow a row's pages, preempting others while needed; False when the row itself had to go."""
-        while not self._kv.grow(sequence.pages, sequence.num_computed + count):
+        while not self._kv.grow(chunk.sequence.pages, chunk.stop):
             victim = self._dominant.youngest_of_largest(self.running, self._shares)
             self._preempt(victim)
             chosen.pop(victim.id, None)
-            if victim is sequence:
+            if victim is chunk.sequence:
                 return False
         return True
 
     def _preempt(self, victim: Sequence) -> None:
         self.running.remove(victim)
-        self._give_back(victim)
+        self.reuse.give_back(victim)
         self.waiting.put_back(victim)
         self.num_preemptions += 1
 
-    def _admissible(self, prompts: list[Sequence]) -> list[Sequence]:
+    def _admissible(self) -> list[Sequence]:
         """Waiting rows for which there are places and pages, in the order of their turns.
 
-        The whole of a row must fit beside the prompts that run already, and a page stay free: else it would be
+        The whole of a row must fit beside the rows that run already, and a page stay free: else it would be
         preempted as soon as it ran. None is passed that waits for pages: it would starve.
         """
         found: list[Sequence] = []
-        missing = sum(map(self._missing, prompts))
+        missing = sum(map(self._missing, self.running))
         for sequence in islice(self.waiting, self._max_num_seqs - len(self.running)):
-            self._take_cached(sequence)
+            self.reuse.take(sequence)
             missing += self._missing(sequence)
             if self._kv.num_free - missing < (1 if self.running or found else 0):
-                self._give_back(sequence)
+                self.reuse.give_back(sequence)
                 break
             found.append(sequence)
         return found
@@ -226,38 +176,21 @@ class Scheduler:
     def _admit(self, counts: Mapping[Sequence, int], chosen: dict[str, Chunk]) -> None:
         """Let admissible rows run that have a share of this step."""
         for sequence, most in counts.items():
-            if count := _count(sequence, most, chosen):
-                grown = self._kv.grow(sequence.pages, sequence.num_computed + count)
+            chunk = Chunk.of(sequence, most, chosen.values())
+            if chunk.count:
+                grown = self._kv.grow(sequence.pages, chunk.stop)
                 assert grown, "free pages were counted before"
                 self.waiting.take(sequence)
                 self.running.append(sequence)
-                chosen[sequence.id] = Chunk(sequence, count)
-                self._count_cached(sequence)
-
-    def _take_cached(self, sequence: Sequence) -> None:
-        """Let a row that waits hold what the prefix cache has of its beginning."""
-        sequence.pages += self._kv.prefixes.take(sequence.block_keys(sequence.num_reusable // PAGE_TOKENS))
-        sequence.num_shared = len(sequence.pages)
-        sequence.num_computed = sequence.num_shared * PAGE_TOKENS
-
-    def _give_back(self, sequence: Sequence) -> None:
-        """Let a row hold nothing, and begin anew when it runs."""
-        self._kv.release(sequence.pages)
-        sequence.num_computed = sequence.num_shared = 0
-
-    def _count_cached(self, sequence: Sequence) -> None:
-        if sequence.num_cached is None:
-            sequence.num_cached = sequence.num_shared * PAGE_TOKENS
-            if sequence.keys is not None and sequence.num_reusable > sequence.num_virtual:
-                self.num_queried += sequence.num_prompt - sequence.num_virtual
-                self.num_hit += sequence.cached_prompt
+                chosen[sequence.id] = chunk
+                self.reuse.count(sequence)
 
     def _prompt_shares(self, rows: list[Sequence], budget: int, chosen: Mapping[str, Chunk]) -> list[int]:
         """Of `budget`, each prompt's tokens; what prompts that are rated may not take goes to the others."""
         wanted = [min(row.num_pending, MAX_RATED) if row.unrated else row.num_pending for row in rows]
         callers = [row.caller for row in rows]
         shares = self._tenants.shares(wanted, callers, budget)
-        left = MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values())
+        left = MAX_RATED - num_rated(chosen.values())
         for place, row in enumerate(rows):
             if row.unrated:
                 wanted[place] = min(shares[place], left)
@@ -265,8 +198,9 @@ class Scheduler:
         return self._tenants.shares(wanted, callers, budget)
 
     def _missing(self, sequence: Sequence) -> int:
-        """Pages that a row lacks until its first token is sampled."""
-        return self._kv.missing(sequence.pages, len(sequence.tokens) + (sequence.max_tokens > 0))
+        """Pages that a row lacks for what is pending and, where that is a prompt, the token that follows it."""
+        follows = sequence.num_pending > 1 and sequence.max_tokens > 0
+        return self._kv.missing(sequence.pages, len(sequence.tokens) + follows)
 
     def check(self) -> None:
         """Rows are in one place each; pages are held by running rows only, enough for what is computed.
@@ -284,10 +218,3 @@ class Scheduler:
             assert row.num_shared <= row.num_computed // PAGE_TOKENS, "a block is shared that is not full"
             own = row.pages[row.num_computed // PAGE_TOKENS :]
             assert all(self._kv.pool.holders(page) == 1 for page in own), "a page is shared that is written"
-
-
-def _count(sequence: Sequence, most: int, chosen: Mapping[str, Chunk]) -> int:
-    """Of `most` tokens, those that a row may compute in this step, beside the chunks chosen already."""
-    if not sequence.unrated:
-        return most
-    return min(most, MAX_RATED - sum(len(chunk.rates) for chunk in chosen.values()))

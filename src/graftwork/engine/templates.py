@@ -11,13 +11,11 @@ from typing import TypeVar
 
 from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.template_process import TemplateProcess
-from graftwork.errors import InvalidRequest, Unavailable
+from graftwork.errors import SHUTTING_DOWN, InvalidRequest, Unavailable
 
 #: Different templates with a living process, some 20 MB each; adapters with the same template share one. As many more
 #: may live until they have done what they were asked for.
 _MOST = 16
-
-_STOPPED = "The server is shutting down."
 
 Result = TypeVar("Result")
 
@@ -48,7 +46,7 @@ class Templates:
         """
         with self._lock:
             if self._closed:
-                raise Unavailable(_STOPPED)
+                raise Unavailable(SHUTTING_DOWN)
             worker = self._workers.get(source)
             if worker is None:
                 thread = ThreadPoolExecutor(1, thread_name_prefix="graftwork-template")
@@ -80,7 +78,7 @@ class Templates:
             except InvalidRequest:
                 if not self._closed:  # else it was ended from here
                     raise
-        raise Unavailable(_STOPPED)
+        raise Unavailable(SHUTTING_DOWN)
 
     def _end(self, worker: _Worker) -> None:
         worker.process.kill()

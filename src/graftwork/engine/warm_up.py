@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from graftwork.engine.adapter_cache import AdapterCache, InMemory
+from graftwork.engine.adapter_cache import AdapterCache
 from graftwork.engine.adapter_loader import AdapterLoader
 from graftwork.engine.background import run_in_background
 from graftwork.engine.form_store import FormStore
 from graftwork.engine.load_failures import LoadFailures
 from graftwork.engine.popularity import Asked, Popularity
 from graftwork.engine.request import AdapterHandle
+from graftwork.engine.residents import InMemory
 
 #: The engine has had nothing to do for so long before something is brought in, in seconds.
 IDLE_S = 0.5
