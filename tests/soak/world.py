@@ -216,15 +216,16 @@ class World:
     # -- running -----------------------------------------------------------------------------------------------------
 
     async def run(self, operations: Mapping[str, tuple[Operation, float]], number: int, *, rest_every: int) -> None:
-        """So many operations by their weights, some beside others; now and then all end and nothing may be held."""
+        """Each operation once, then by their weights; many at a time. Now and then all end, and nothing may be held."""
+
         asyncio.get_running_loop().set_exception_handler(self._lost)
         names, weights = list(operations), [weight for _, weight in operations.values()]
         turns = asyncio.Semaphore(AT_ONCE)
+        order = [*self.draw.sample(names, len(names)), *self.draw.choices(names, weights, k=number - len(names))]
         for first in range(0, number, rest_every):
             async with asyncio.TaskGroup() as group:
-                for index in range(first, min(first + rest_every, number)):
+                for index, name in enumerate(order[first : first + rest_every], first):
                     await turns.acquire()
-                    [name] = self.draw.choices(names, weights)
                     group.create_task(self._one(index, name, operations[name][0](self), turns))
             await self.rest()
 
