@@ -15,7 +15,7 @@ import pytest
 from graftwork.engine.create import create_engine
 from graftwork.errors import Damaged, GenerationFailed, Refused, TimedOut, Unavailable
 from soak.drawer import Drawn, fill_drawer
-from soak.operations import HURRIED, LARGE, OPERATIONS
+from soak.operations import HURRIED, OPERATIONS
 from soak.shelf import Shelf
 from soak.truths import Truths, find_truths
 from soak.world import PATIENCE_S, World
@@ -44,11 +44,6 @@ HALF: dict[str, Any] = {
     "adapter_cache_bytes": SMALL["adapter_cache_bytes"] // 2,
     "kv_cache_bytes": SMALL["kv_cache_bytes"] // 2,
 }
-#: What a bfloat16 base is asked for beside the mixes: one of each way to change a base, and those that break.
-FEW = (
-    *("plain", "rank-1", "rank-3", "rslora", "patterns", "only-q", *LARGE, "ia3-inputs", "vera", "dora", "ends"),
-    *("bottleneck_seq_bn", "activated", "prefix", "classifier", "overflows", "nan", "cut"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -128,11 +123,11 @@ async def test_without_the_mode_and_with_a_limit_answers_are_right_or_late(
 
 
 def test_in_bfloat16(tiny: Tiny, tmp_path: Path, drawer: Mapping[str, Drawn]) -> None:
-    few = {name: drawer[name] for name in FEW}
-    found = truths_of(tiny, few, EXACT | HALF)
+    changes = EXACT | HALF
+    found = truths_of(tiny, drawer, changes)
 
     async def soak() -> None:
-        async with world_of(tiny, tmp_path, few, found, **EXACT, **HALF) as world:
+        async with world_of(tiny, tmp_path, drawer, found, **changes) as world:
             await world.run(OPERATIONS, times(1_000, 100_000), rest_every=1_000)
             check_everything_happened(world, OPERATIONS)
 

@@ -171,6 +171,7 @@ class World:
             yield
         except GraftworkError as error:
             if not self._excused(error, question, began):
+                error.add_note(f"{question.names}: {getattr(error, 'problems', ())}")
                 raise
             self.excused[type(error)] += 1
 
