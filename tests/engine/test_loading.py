@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -249,6 +250,23 @@ async def test_a_row_that_comes_while_a_load_is_given_up_is_answered(tiny: Tiny)
         engine._loop.loaded("a1", CalledOff("Nobody waits for it."))
         source.gate.set()
         assert (await row).finish_reason == "length"
+
+
+async def test_a_load_that_fails_as_its_caller_leaves_is_an_error_for_nobody(tiny: Tiny) -> None:
+    lost: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: lost.append(context))
+    source = FlakySource(tiny.root)
+    async with running(tiny, source, **WEIGHTS) as engine:
+        for turns in range(8):  # of the event loop: until then he is on his way in, from then on out
+            call = asyncio.create_task(engine.load(a1(), wait_s=0))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            engine._loaded("a1", Damaged("Other bytes."))
+            await asyncio.gather(call, return_exceptions=True)
+        source.gate.set()
+        del call
+        gc.collect()
+        assert lost == []
 
 
 async def test_a_load_waits_for_streams_in_use_and_they_end_rightly(tiny: Tiny) -> None:

@@ -78,6 +78,7 @@ class World:
         self.exact, self._memory_s, self._limit_s = exact, memory_s, limit_s
         self.draw = random.Random(seed)
         self.done: Counter[str] = Counter()
+        self.num_right = 0
         #: Errors that were as good as an answer.
         self.excused: Counter[type[GraftworkError]] = Counter()
         self.generating = [name for name, drawn in drawer.items() if drawn.generates]
@@ -154,6 +155,7 @@ class World:
             assert answer.completion_tokens == len(answer.tokens)
             assert answer.cached_tokens < answer.prompt_tokens == len(question.truth.prompt)
             self.compare(answer, question.truth)
+            self.num_right += 1
 
     def compare(self, answer: Answer, truth: Truth) -> None:
         """An answer, or the beginning of one."""

@@ -34,6 +34,7 @@ from graftwork.engine.residency import Residency, by_label, residency_of
 from graftwork.engine.runner import Runner
 from graftwork.engine.scheduler import Scheduler
 from graftwork.engine.sequence import Sequence
+from graftwork.engine.shared_future import retrieve
 from graftwork.engine.step_record import Observer
 from graftwork.engine.stream import Item, Stream
 from graftwork.engine.templates import Templates
@@ -294,6 +295,7 @@ class AsyncEngine:
         if self._cache.keep(handle.digest) if pin else self._cache.stay(handle.digest):
             return True
         call = _Call(handle, pin)
+        call.future.add_done_callback(retrieve)  # it may end just as its caller leaves
         with self._calls_lock:
             self._calls.setdefault(handle.digest, []).append(call)
         self._loader.start(handle, "call")
