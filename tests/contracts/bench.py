@@ -98,7 +98,9 @@ class Bench:
         """One engine for all tests of this base; any event loop may call it."""
         key = dtype, deterministic
         if key not in self._engines:
-            changes = {"dtype": dtype, "max_num_batched_tokens": 64, "deterministic": deterministic}
+            changes = {
+                "dtype": dtype, "max_num_batched_tokens": 64, "deterministic": deterministic, "load_failure_ttl_s": 0,
+            }  # fmt: skip
             settings = Settings(**(self.tiny.settings.model_dump() | changes))
             engine = create_engine(settings, self.tiny.base, FolderSource(self.root))
             await engine.start()

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from graftwork.adapters.deltas import LowRankPart
 from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.adapters.serving_form import LowRankSlice, ServingForm, Site, Weights
-from graftwork.engine.adapter_cache import AdapterCache, NoRoom
+from graftwork.engine.adapter_cache import AdapterCache, CalledOff, NoRoom
 from graftwork.engine.form_image import image_of
 from graftwork.engine.range_pool import Range, RangePool
 from graftwork.engine.slot_tables import fill_slot
@@ -219,7 +219,7 @@ def test_who_comes_instead_of_others_takes_only_their_room_and_waits_for_nobody(
     cache.unpin("a")
     cache.unpin("b")
     for instead_of in ((), ("c",)):
-        with pytest.raises(Unavailable, match="nobody else needs"):
+        with pytest.raises(CalledOff, match="nobody else needs"):
             cache.insert(
                 "d", image_of(form(4), torch.float32), time.monotonic() + 60, lambda: True, instead_of=instead_of
             )

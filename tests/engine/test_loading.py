@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -19,6 +20,7 @@ from graftwork.artifacts.bundle import Manifest
 from graftwork.artifacts.stores.memory import MemoryStore
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.engine import adapter_source
+from graftwork.engine.adapter_cache import CalledOff
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.background import NICENESS, run_in_background
 from graftwork.engine.request import AdapterHandle
@@ -236,6 +238,35 @@ async def test_a_call_for_what_was_just_called_off_is_a_load_of_its_own(tiny: Ti
         await asyncio.sleep(0)
         source.gate.set()
         assert await call and engine.residency()["a1"].state == "resident"
+
+
+async def test_a_row_that_comes_while_a_load_is_given_up_is_answered(tiny: Tiny) -> None:
+    """The loop hears late of the end of a load that somebody else gave up."""
+    source = FlakySource(tiny.root)
+    async with running(tiny, source, **WEIGHTS) as engine:
+        row = asyncio.create_task(ask(engine, request(prompt_of(1, 5), "a1")))
+        while "a1" not in engine.residency():
+            await asyncio.sleep(0.001)
+        engine._loop.loaded("a1", CalledOff("Nobody waits for it."))
+        source.gate.set()
+        assert (await row).finish_reason == "length"
+
+
+async def test_a_load_that_fails_as_its_caller_leaves_is_an_error_for_nobody(tiny: Tiny) -> None:
+    lost: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: lost.append(context))
+    source = FlakySource(tiny.root)
+    async with running(tiny, source, **WEIGHTS) as engine:
+        for turns in range(8):  # of the event loop: until then he is on his way in, from then on out
+            call = asyncio.create_task(engine.load(a1(), wait_s=0))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            engine._loaded("a1", Damaged("Other bytes."))
+            await asyncio.gather(call, return_exceptions=True)
+        source.gate.set()
+        del call
+        gc.collect()
+        assert lost == []
 
 
 async def test_a_load_waits_for_streams_in_use_and_they_end_rightly(tiny: Tiny) -> None:

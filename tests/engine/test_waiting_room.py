@@ -246,8 +246,18 @@ def test_a_load_called_off_begins_again_for_rows_that_came_since(room: Room) -> 
     assert room.loader.cancelled == ["a"]
     second = room.enter("a")
     room.room.admit()
-    assert room.room.failed("a") == [], "the load gave up for the row that left, not for this one"
+    room.room.called_off("a")  # for the row that left, not for this one
     assert room.loaded("a") == [second]
+
+
+def test_a_load_that_was_not_theirs_and_is_called_off_begins_again_for_its_rows(room: Room) -> None:
+    """Somebody called for the version and left; a row came to his load as it gave up."""
+    row = room.enter("a")
+    room.room.admit()
+    room.room.called_off("a")
+    assert room.loader.started == ["a", "a"] and room.loaded("a") == [row]
+    room.room.called_off("a")
+    assert room.loader.started == ["a", "a"], "nobody waits"
 
 
 @pytest.mark.parametrize("digest", [None, "a", "b"])

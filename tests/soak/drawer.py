@@ -13,6 +13,7 @@ from contracts.kinds import KindCase, all_cases
 from graftwork.errors import GenerationFailed, GraftworkError, Refused
 from support.classifiers import make_classifier
 from support.edited import Tensors, edited
+from support.scale import LONG
 
 _LABELS = 3
 
@@ -33,7 +34,7 @@ class Drawn:
 
 
 def fill_drawer(base: Path, root: Path) -> dict[str, Drawn]:
-    """One adapter for every feature of every kind on the plain tiny base, a classifier, and three that cannot answer.
+    """Adapters of every kind for the plain tiny base, a classifier, and three that cannot answer.
 
     The last are `overflows`, whose rows are not finite, and two that no registry would take: `nan` and `cut`.
     """
@@ -54,10 +55,14 @@ def fill_drawer(base: Path, root: Path) -> dict[str, Drawn]:
 
 
 def _cases() -> list[KindCase]:
-    """One for each feature of a kind, of those for the plain base, and LoRA of every rank."""
+    """One for each kind, in a long run for each feature of each, and LoRA of every rank."""
     plain = [case for case in all_cases() if not case.base]
-    first = {(case.kind, case.feature): case for case in reversed(plain)}
-    return [case for case in plain if case.name in _NAMED or first[case.kind, case.feature] is case]
+    first = {_sort(case): case for case in reversed(plain)}
+    return [case for case in plain if case.name in _NAMED or first[_sort(case)] is case]
+
+
+def _sort(case: KindCase) -> tuple[str, ...]:
+    return (case.kind, case.feature) if LONG else (case.kind,)
 
 
 def _overflows(tensors: Tensors) -> Tensors:
@@ -71,8 +76,11 @@ def _nan(tensors: Tensors) -> Tensors:
     return tensors
 
 
-#: What operations and compositions ask for by name.
-_NAMED = ("plain", "rank-1", "rank-3", "rank-48", "rank-63", "rslora", "patterns", "only-q")
+#: What operations and compositions ask for by name, and what changes a base as no first of a kind does.
+_NAMED = (
+    *("plain", "rank-1", "rank-3", "rank-48", "rank-63", "rslora", "patterns", "only-q"),
+    *("dora", "ends", "activated", "prefix"),
+)
 _BROKEN: tuple[tuple[str, Callable[[Tensors], Tensors] | None, type[GraftworkError]], ...] = (
     ("overflows", _overflows, GenerationFailed),
     ("nan", _nan, Refused),

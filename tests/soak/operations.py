@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 
+from graftwork.engine.grammar import Grammar
 from graftwork.engine.request import PoolingRequest
-from graftwork.errors import Damaged, InvalidRequest, Unavailable
+from graftwork.errors import Conflict, Damaged, GenerationFailed, InvalidRequest, Refused, Unavailable
+from soak.truths import MOST_BOUND, speaks
 from soak.world import PATIENCE_S, Operation, Question, Work, World
 from support.engines import Answer, ask
 from support.scale import times
@@ -17,6 +21,12 @@ from support.scale import times
 LARGE = ("rank-63", "rank-48")
 #: Requests of a flood: more than may wait.
 FLOOD = 100
+#: No language, and one whose first token is an item of a row of a million.
+BAD_GRAMMARS = (
+    Grammar("regex", "("),
+    Grammar("json", '{"type": 3}'),
+    Grammar("grammar", 'start: ("a"{1000000}){1000000}'),
+)
 #: Editions of an adapter that are pushed; from then on they are registered already.
 EDITIONS = times(5, 100)
 
@@ -24,13 +34,13 @@ EDITIONS = times(5, 100)
 def answer(world: World) -> Work:
     """A whole answer."""
     question = world.question()
-    return world.answered(question, max_tokens=world.draw.randint(1, question.truth.certain))
+    return world.answered(question, max_tokens=world.draw.randint(1, question.certain))
 
 
 def stop(world: World) -> Work:
     """An answer that a token ends."""
     question = world.question()
-    tokens = question.truth.answer.tokens[: question.truth.certain]
+    tokens = question.truth.answer.tokens[: question.certain]
     end = world.draw.choice(tokens)
     wanted = tokens[: tokens.index(end) + 1]
 
@@ -81,7 +91,7 @@ def pool(world: World) -> Work:
 def leave(world: World) -> Work:
     """A stream that is closed after some pieces of its answer."""
     question = world.question()
-    pieces = world.draw.randint(1, question.truth.certain)
+    pieces = world.draw.randint(1, question.certain)
 
     async def work() -> None:
         got = Answer()
@@ -131,16 +141,153 @@ def wrong(world: World) -> Work:
 
 
 def push(world: World) -> Work:
-    """A version that is new, or there already, and is asked for at once."""
+    """A version that is new, or there already, and is asked for at once; perhaps by a name that was another's."""
     question = world.question_for(world.draw.choice(world.generating))
-    edition = world.draw.randrange(1, 1 + EDITIONS)
+    edition, moves = world.draw.randrange(1, 1 + EDITIONS), world.draw.random() < 0.5
 
     async def work() -> None:
         assert isinstance(question.named, str), "one adapter"
         with world.judged(question):
             handle = await asyncio.to_thread(world.shelf.push, question.named, edition)
+            world.engine.retry(handle.digest)
+            if moves:
+                assert question.handle is not None
+                world.engine.moved(question.handle.digest, handle)
             world.publish(question.named, handle)
-            await world.answered(Question(question.named, handle, question.truth))
+            await world.answered(replace(question, handle=handle))
+
+    return work()
+
+
+def load(world: World) -> Work:
+    """A version is brought to memory for whoever asks next; he waits for that, or not."""
+    name = world.draw.choice((*world.generating, "overflows", "nan", "cut"))
+    question, wait_s = world.question_for(name), world.draw.choice((None, 0.0, 0.01))
+
+    async def work() -> None:
+        assert question.handle is not None
+        with world.judged(question):
+            there = await world.engine.load(question.handle, wait_s=wait_s)
+            assert there or wait_s is not None
+            assert there is False or world.drawer[name].ends_in is not Refused
+        await world.answered(question)
+
+    return work()
+
+
+def call_off_load(world: World) -> Work:
+    """Whoever wanted a version in memory leaves; others who want it get it all the same."""
+    question, pin = world.question_for(world.draw.choice(world.generating)), world.draw.random() < 0.3
+    wait_s, others = world.draw.choice((0.0, 0.0, 0.003, 0.01)), world.draw.randrange(2)
+
+    async def work() -> None:
+        assert question.handle is not None
+        with world.judged(question), world.pinning(question.handle) as free:
+            loading = asyncio.create_task(world.engine.load(question.handle, pin=pin and free))
+            answers = asyncio.create_task(_all(world, [question] * others))
+            await asyncio.sleep(wait_s)
+            loading.cancel()
+            with suppress(asyncio.CancelledError):
+                await loading
+            await answers
+
+    return work()
+
+
+def pin(world: World) -> Work:
+    """A version that is pinned stays, whoever needs its room, until it is let go of."""
+    question = world.question_for(world.draw.choice([name for name in world.generating if name not in LARGE]))
+    others = [world.question_for(name) for name in LARGE]
+
+    async def work() -> None:
+        handle, engine = question.handle, world.engine
+        assert handle is not None
+        with world.judged(question), world.pinning(handle) as free:
+            if free and await engine.load(handle, pin=True):
+                before = engine.residency()[handle.digest]
+                await _all(world, [*others, question])
+                with suppress(Conflict):
+                    await engine.unload(handle)
+                    raise AssertionError("what is pinned was unloaded")
+                after = engine.residency()[handle.digest]
+                assert before.pinned and after.pinned and after.uses >= before.uses, "it left, and came back"
+
+    return work()
+
+
+def unload(world: World) -> Work:
+    """A version leaves memory, and perhaps the disk, whoever uses it; they are answered, and who comes next too."""
+    question = world.question_for(world.draw.choice(world.generating))
+    wait_s, disk = world.draw.choice((0.0, 0.01, 1.0)), world.draw.random() < 0.5
+
+    async def work() -> None:
+        assert question.handle is not None
+        began = time.monotonic()
+        during = asyncio.create_task(world.answered(question))
+        try:
+            rows = await world.engine.unload(question.handle, wait_s=wait_s, disk=disk)
+            assert rows >= 0
+        except Conflict:
+            assert world.was_pinned(question.handle, began)
+        await during
+        await world.answered(question)
+
+    return work()
+
+
+def share(world: World) -> Work:
+    """One long prompt of several blocks, asked for at once, and then again by whoever may share them, or may not."""
+    first, second = world.long_question(), world.long_question()
+    together = [first, first, replace(first, caller=second.caller)]
+
+    async def work() -> None:
+        await _all(world, together)
+        await _all(world, [first, second])
+
+    return work()
+
+
+def structured(world: World) -> Work:
+    """An answer in a language of its own, beside the others."""
+    question = world.question()
+    truth, grammar = question.truth, question.truth.grammar
+    assert grammar is not None, "whoever generates can be bound"
+
+    async def work() -> None:
+        with world.judged(question):
+            request = replace(world.request(question, max_tokens=MOST_BOUND), grammar=grammar)
+            got = await ask(world.engine, request)
+            assert speaks(grammar, got)
+            if world.exact:  # else rounding may choose
+                assert (got.tokens, got.chosen) == (truth.bound.tokens, truth.bound.chosen)
+
+    return work()
+
+
+def bad_grammar(world: World) -> Work:
+    """An answer in a language that is none, or too much."""
+    question, grammar = world.question(), world.draw.choice(BAD_GRAMMARS)
+
+    async def work() -> None:
+        with world.judged(question), suppress(InvalidRequest, GenerationFailed):
+            await ask(world.engine, replace(world.request(question), grammar=grammar))
+            raise AssertionError(f"{grammar} was spoken")
+
+    return work()
+
+
+def late(world: World) -> Work:
+    """Whoever reads the files of an adapter hangs for longer than a request may take."""
+    name = world.draw.choice(world.generating)
+    questions = [world.question_for(name) for _ in range(2)]
+    over = threading.Event()
+
+    async def work() -> None:
+        with world.shelf.fault(name, lambda: over.wait(PATIENCE_S)):
+            try:
+                await _all(world, questions)
+            finally:
+                over.set()
 
     return work()
 
@@ -243,7 +390,16 @@ OPERATIONS: dict[str, tuple[Operation, float]] = {
     "store_fails": (store_fails, 2),
     "store_hangs": (store_hangs, 1),
     "damage_blob": (damage_blob, 1),
+    "load": (load, 3),
+    "call_off_load": (call_off_load, 2),
+    "pin": (pin, 1),
+    "unload": (unload, 4),
+    "share": (share, 3),
+    "structured": (structured, 8),
+    "bad_grammar": (bad_grammar, 1),
     "damage_form": (damage_form, 2),
     "lose_forms": (lose_forms, 0.1),
     "flood": (flood, 0.1),
 }
+#: Where a request has a limit.
+HURRIED: dict[str, tuple[Operation, float]] = OPERATIONS | {"late": (late, 2)}

@@ -119,7 +119,7 @@ class Shelf:
             _replace(self._blob(weights.digest), b"not what was stored")
             for digest, owner in list(self._names.items()):
                 if owner == name:
-                    shutil.rmtree(self._settings.bundles / LOCAL / hex_of(digest), ignore_errors=True)
+                    self.remove(LOCAL, digest)  # not from whoever reads it
                     self._lose_form(digest)
             try:
                 yield

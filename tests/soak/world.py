@@ -18,14 +18,21 @@ from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.request import AdapterHandle, Caller, GenerationRequest
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.engine.step_record import StepRecord
-from graftwork.errors import Damaged, GraftworkError, Refused, Unavailable
+from graftwork.errors import Damaged, GraftworkError, Refused, TimedOut, Unavailable
 from soak.drawer import Drawn
 from soak.shelf import Shelf
-from soak.truths import Truth, Truths
+from soak.truths import LONGEST, Truth, Truths
 from support.engines import Answer, Named, ask
 
 #: Most operations under way at a time: more than rows fit a step, and more pages than there are.
 AT_ONCE = 40
+#: Of tenants; and what requests are salted with.
+WEIGHTS = {"local": 1.0, "north": 2.0, "south": 0.5}
+SALTS = ("", "", "salt")
+#: A failure that came late, in seconds: after its fault was over, and noted then.
+LATE_S = 1.0
+#: Most adapters that are pinned at a time: any other must find room beside them.
+MOST_PINNED = 2
 #: Largest difference between two right runs in float32.
 TOLERANCE = 1e-3
 #: Longest wait for what was asked to be let go of, in seconds: another process may have the machine for a while.
@@ -43,6 +50,8 @@ class Question:
     named: Named
     handle: AdapterHandle | None
     truth: Truth
+    #: So many of the answer's tokens are certain.
+    certain: int
     caller: Caller = field(default_factory=Caller)
 
     @property
@@ -53,20 +62,33 @@ class Question:
 
 
 class World:
-    """The engine, its truths and its draws; `exact` when bits, not only tokens, must be those of a solo run."""
+    """The engine, its truths and its draws; `exact` when bits, not only tokens, must be those of a solo run.
+
+    Args:
+        memory_s: how long a load that failed is remembered, in seconds.
+        limit_s: longest time of a request, in seconds, if there is one.
+    """
 
     def __init__(
-        self, seed: int, engine: AsyncEngine, shelf: Shelf, drawer: Mapping[str, Drawn], truths: Truths, *, exact: bool
-    ) -> None:
+        self, seed: int, engine: AsyncEngine, shelf: Shelf, drawer: Mapping[str, Drawn], truths: Truths, *,
+        exact: bool, memory_s: float, limit_s: float | None,
+    ) -> None:  # fmt: skip
         self.seed, self.engine, self.shelf, self.drawer, self.truths = seed, engine, shelf, drawer, truths
-        self.exact = exact
+        self.exact, self._memory_s, self._limit_s = exact, memory_s, limit_s
         self.draw = random.Random(seed)
         self.done: Counter[str] = Counter()
+        self.num_right = 0
+        #: Errors that were as good as an answer.
+        self.excused: Counter[type[GraftworkError]] = Counter()
         self.generating = [name for name, drawn in drawer.items() if drawn.generates]
         self._versions = {name: [self._first_version(drawn)] for name, drawn in drawer.items()}
+        self._sure = {named: [one for one in found if exact or one.certain] for named, found in truths.items()}
+        assert all(self._sure.values()), "an adapter has no certain answer"
         self._popular = [named for named in truths if not isinstance(named, str) or named in self.generating]
         self.draw.shuffle(self._popular)
         self._floods, self._flooded_at = 0, 0.0
+        self._pinned: set[str] = set()
+        self._unpinned_at: dict[str, float] = {}
         self._ids = count()
         self._broken: list[AssertionError] = []
         engine.observe(self._check)
@@ -78,9 +100,21 @@ class World:
         return self.question_for(self._popular[int(self.draw.expovariate(0.08)) % len(self._popular)])
 
     def question_for(self, named: Named) -> Question:
-        draw = self.draw
-        caller = Caller(draw.choice(("local", "north", "south")), priority=draw.randrange(2))
-        return Question(named, self._handle(named), draw.choice(self.truths[named]), caller)
+        return self._about(named, self.draw.choice(self._sure[named]))
+
+    def long_question(self) -> Question:
+        """With a prompt of several blocks."""
+        named = self.question().named
+        return self._about(named, max(self._sure[named], key=lambda truth: len(truth.prompt)))
+
+    def version_of(self, name: str) -> AdapterHandle:
+        """Any version of an adapter."""
+        return self.draw.choice(self._versions[name])
+
+    def _about(self, named: Named, truth: Truth) -> Question:
+        tenant = self.draw.choice(list(WEIGHTS))
+        caller = Caller(tenant, WEIGHTS[tenant], self.draw.randrange(2), self.draw.choice(SALTS))
+        return Question(named, self._handle(named), truth, LONGEST if self.exact else truth.certain, caller)
 
     def _first_version(self, drawn: Drawn) -> AdapterHandle:
         if drawn.ends_in is Refused:
@@ -91,7 +125,7 @@ class World:
         if named is None:
             return None
         if isinstance(named, str):
-            return self.draw.choice(self._versions[named])
+            return self.version_of(named)
         parts = tuple((self._versions[name][0], scale) for name, scale in named)
         return AdapterHandle(f"mix:{named}", "local", "+".join(f"{one.label}*{scale}" for one, scale in parts), parts)
 
@@ -103,7 +137,7 @@ class World:
     # -- asking ------------------------------------------------------------------------------------------------------
 
     def request(self, question: Question, **params: Any) -> GenerationRequest:
-        greedy = {"temperature": 0.0, "max_tokens": question.truth.certain, "ignore_eos": True, "logprobs": 0}
+        greedy = {"temperature": 0.0, "max_tokens": question.certain, "ignore_eos": True, "logprobs": 0}
         made = SamplingParams(**(greedy | params))
         return GenerationRequest(self.next_id(), question.truth.prompt, made, question.handle, caller=question.caller)
 
@@ -117,8 +151,10 @@ class World:
             answer = await ask(self.engine, asked)
             assert not any(self.drawer[name].ends_in for name in question.names), "nobody could answer so"
             assert answer.finish_reason == "length" and len(answer.tokens) == asked.params.max_tokens
-            assert answer.completion_tokens == len(answer.tokens) and answer.prompt_tokens == len(question.truth.prompt)
+            assert answer.completion_tokens == len(answer.tokens)
+            assert answer.cached_tokens < answer.prompt_tokens == len(question.truth.prompt)
             self.compare(answer, question.truth)
+            self.num_right += 1
 
     def compare(self, answer: Answer, truth: Truth) -> None:
         """An answer, or the beginning of one."""
@@ -136,14 +172,19 @@ class World:
             yield
         except GraftworkError as error:
             if not self._excused(error, question, began):
+                error.add_note(f"{question.names}: {getattr(error, 'problems', ())}")
                 raise
+            self.excused[type(error)] += 1
 
     def _excused(self, error: GraftworkError, question: Question, began: float) -> bool:
         if any(type(error) is self.drawer[name].ends_in for name in question.names):
             return True
+        if isinstance(error, TimedOut):
+            return self._limit_s is not None and time.monotonic() - began > 0.9 * self._limit_s
         if isinstance(error, Unavailable) and "waiting already" in error.message:
             return bool(self._floods) or self._flooded_at >= began
-        at_fault = any(self.shelf.was_at_fault(name, began) for name in question.names)
+        since = began - self._memory_s - LATE_S
+        at_fault = any(self.shelf.was_at_fault(name, since) for name in question.names)
         return at_fault and isinstance(error, Unavailable | Damaged)
 
     @contextmanager
@@ -156,17 +197,37 @@ class World:
             self._floods -= 1
             self._flooded_at = time.monotonic()
 
+    @contextmanager
+    def pinning(self, handle: AdapterHandle) -> Iterator[bool]:
+        """Whether the version may be pinned until the block ends; nobody else does then."""
+        free = handle.digest not in self._pinned and len(self._pinned) < MOST_PINNED
+        if free:
+            self._pinned.add(handle.digest)
+        try:
+            yield free
+        finally:
+            if free:
+                self.engine.unpin(handle)
+                self._pinned.remove(handle.digest)
+                self._unpinned_at[handle.digest] = time.monotonic()
+
+    def was_pinned(self, handle: AdapterHandle, since: float) -> bool:
+        """Whether a version was pinned at any moment since then (`time.monotonic`)."""
+        return handle.digest in self._pinned or self._unpinned_at.get(handle.digest, 0.0) >= since
+
     # -- running -----------------------------------------------------------------------------------------------------
 
     async def run(self, operations: Mapping[str, tuple[Operation, float]], number: int, *, rest_every: int) -> None:
-        """So many operations by their weights, some beside others; now and then all end and nothing may be held."""
+        """Each operation once, then by their weights; many at a time. Now and then all end, and nothing may be held."""
+
+        asyncio.get_running_loop().set_exception_handler(self._lost)
         names, weights = list(operations), [weight for _, weight in operations.values()]
         turns = asyncio.Semaphore(AT_ONCE)
+        order = [*self.draw.sample(names, len(names)), *self.draw.choices(names, weights, k=number - len(names))]
         for first in range(0, number, rest_every):
             async with asyncio.TaskGroup() as group:
-                for index in range(first, min(first + rest_every, number)):
+                for index, name in enumerate(order[first : first + rest_every], first):
                     await turns.acquire()
-                    [name] = self.draw.choices(names, weights)
                     group.create_task(self._one(index, name, operations[name][0](self), turns))
             await self.rest()
 
@@ -174,6 +235,8 @@ class World:
         try:
             await work
             self.done[name] += 1
+            while self._floods and name != "flood":  # who was sent away does not come back at once
+                await asyncio.sleep(0.01)
         except BaseException as error:
             error.add_note(f"In operation {index}, {name!r}. Again: GRAFTWORK_SOAK_SEED={self.seed}")
             raise
@@ -187,6 +250,10 @@ class World:
         except AssertionError as error:
             self._broken.append(error)
             raise
+
+    def _lost(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error that reached nobody, which a server would log."""
+        self._broken.append(AssertionError(f"{context}; seed {self.seed}"))
 
     async def rest(self) -> None:
         """Wait until nothing runs; fails when something is held all the same."""

@@ -28,7 +28,7 @@ _LOOK_S = 0.05
 
 
 class CalledOff(Unavailable):
-    """Nobody waits for this adapter any more."""
+    """Nobody waits for this adapter any more, or nobody did; whoever has come to want it since asks anew."""
 
 
 class NoRoom(Unavailable):
@@ -86,7 +86,7 @@ class AdapterCache:
         Raises:
             Refused: when the version could not fit even in an empty cache.
             NoRoom: when what is kept leaves it no room, however long it waits.
-            CalledOff: when `wanted` says no while it waits.
+            CalledOff: when `wanted` says no while it waits, or when it has no room with `instead_of`.
             Unavailable: when there was no room until the deadline.
         """
         assert image.dtype == self._dtype, "kernels read slices in the serving dtype"
@@ -146,7 +146,7 @@ class AdapterCache:
         if not wanted():
             raise CalledOff("Nobody waits for this adapter any more.")
         if instead_of is not None:
-            raise Unavailable("There is no room for this adapter that nobody else needs.")
+            raise CalledOff("There is no room for this adapter that nobody else needs.")
         if size > self._pool.capacity - self._books.kept_bytes:
             raise NoRoom(
                 f"Pinned adapters hold {self._books.kept_bytes} of the {self._pool.capacity} bytes of "

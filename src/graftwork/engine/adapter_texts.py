@@ -14,6 +14,7 @@ from graftwork.engine.adapter_source import AdapterSource, patiently
 from graftwork.engine.background import run_in_background
 from graftwork.engine.load_failures import LoadFailures, unforeseen
 from graftwork.engine.request import AdapterHandle
+from graftwork.engine.shared_future import result_of
 from graftwork.engine.text import Text
 from graftwork.errors import SHUTTING_DOWN, GraftworkError, Refused, Unavailable
 
@@ -68,8 +69,8 @@ class AdapterTexts:
             if flight is None:
                 self._failures.check(handle.digest)
                 flight = self._flights[handle.digest] = self._pool.submit(self._make, handle)
-        try:  # shielded, because others may wait for the same one
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(flight)), self._timeout_s)
+        try:
+            return await asyncio.wait_for(result_of(flight), self._timeout_s)
         except TimeoutError as error:
             raise Unavailable(f"The files of {handle.label} did not come in time; try again.") from error
 

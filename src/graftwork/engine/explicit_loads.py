@@ -15,6 +15,7 @@ from graftwork.engine.adapter_loader import AdapterLoader
 from graftwork.engine.event_loops import call_in
 from graftwork.engine.load_failures import LoadFailures
 from graftwork.engine.request import AdapterHandle
+from graftwork.engine.shared_future import retrieve
 from graftwork.errors import Conflict, GraftworkError
 
 #: How often one who waits for an adapter to leave looks, in seconds.
@@ -59,6 +60,7 @@ class ExplicitLoads:
         if self._cache.keep(handle.digest) if pin else self._cache.stay(handle.digest):
             return True
         waiter = _Waiter(handle, pin)
+        waiter.future.add_done_callback(retrieve)  # it may end just as its caller leaves
         with self._lock:
             self._waiters.setdefault(handle.digest, []).append(waiter)
         self._loader.start(handle, "explicit")

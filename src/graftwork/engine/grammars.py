@@ -16,6 +16,7 @@ from graftwork.engine.grammar_limits import PARSER_LIMITS
 from graftwork.engine.grammar_tokenizer import grammar_tokenizer
 from graftwork.engine.limited_process import LimitedProcess, ProcessLimits
 from graftwork.engine.row_grammar import RowGrammar, reason_of
+from graftwork.engine.shared_future import result_of
 from graftwork.engine.text import Text, Vocabulary
 from graftwork.errors import SHUTTING_DOWN, GraftworkError, InvalidRequest, Unavailable
 
@@ -69,9 +70,9 @@ class Grammars:
             raise InvalidRequest(
                 f"{grammar.field} has {size} bytes; at most {MAX_GRAMMAR_BYTES} are read.", field=grammar.field
             )
-        try:  # shielded, because others may wait for the same one
+        try:
             key = await asyncio.to_thread(text.vocabulary), digest_of(grammar)
-            made = await asyncio.shield(asyncio.wrap_future(self._future(key, grammar, text)))
+            made = await result_of(self._future(key, grammar, text))
         except _Unusable as error:
             raise InvalidRequest(f"{grammar.field} cannot be used: {error}", field=grammar.field) from error
         return RowGrammar(made.matcher.deep_copy(), made.vocab_size)

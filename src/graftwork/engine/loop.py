@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from graftwork.engine.adapter_cache import CalledOff
 from graftwork.engine.answer import advance, pooled_result
 from graftwork.engine.chunk import Chunk
 from graftwork.engine.grammar_masks import GrammarMasks
@@ -155,6 +156,8 @@ class EngineLoop:
                 self._drop(sequence)
         elif message.error is None:
             self._seat(self._room.arrived(message.digest))
+        elif isinstance(message.error, CalledOff):
+            self._room.called_off(message.digest)
         else:
             for sequence in self._room.failed(message.digest):
                 outputs.append((sequence.id, message.error))

@@ -36,7 +36,6 @@ def longest_wait_s(loads: int, answer_s: float, load_s: float) -> float:
 class _Load:
     since: float
     rows: list[Sequence] = field(default_factory=list)
-    called_off: bool = False  # because its last row had left; rows may have come since
 
 
 class WaitingRoom:
@@ -106,15 +105,14 @@ class WaitingRoom:
         return [row for load in self._loads.values() if now - load.since > self._timeout_s for row in load.rows]
 
     def failed(self, digest: str) -> list[Sequence]:
-        """The load of a version failed: its rows, which have no pin. A load called off for others begins again."""
+        """The load of a version failed: its rows, which have no pin."""
         load = self._loads.pop(digest, None)
-        if load is None or not load.rows:
-            return []
-        if load.called_off:
-            for sequence in load.rows:
-                self._wait_for_load(sequence)
-            return []
-        return load.rows
+        return load.rows if load is not None else []
+
+    def called_off(self, digest: str) -> None:
+        """Nobody wanted a version any more: rows that have come since wait for another load of it."""
+        for sequence in self.failed(digest):
+            self._wait_for_load(sequence)
 
     def leave(self, sequence: Sequence) -> None:
         """Give back what a row holds or waits for."""
@@ -128,7 +126,6 @@ class WaitingRoom:
         elif (load := self._loads.get(sequence.adapter.digest)) is not None and sequence in load.rows:
             load.rows.remove(sequence)
             if not load.rows:
-                load.called_off = True
                 self._loader.cancel(sequence.adapter.digest)
 
     def check(self) -> None:
@@ -146,7 +143,7 @@ class WaitingRoom:
         assert sequence.adapter is not None, "base rows need no load"
         load = self._loads.get(sequence.adapter.digest)
         if load is None or not load.rows:  # a load that nobody waited for any more counts from now on
-            load = self._loads[sequence.adapter.digest] = _Load(self._clock(), called_off=load is not None)
+            load = self._loads[sequence.adapter.digest] = _Load(self._clock())
         load.rows.append(sequence)
         self._loader.start(sequence.adapter)
 
