@@ -43,7 +43,7 @@ NASTY: dict[str, tuple[GrammarKind, Any, str]] = {
     "remote reference": ("json", {"$ref": "http://127.0.0.1:1/schema.json"}, "does not fetch"),
     "file reference": ("json", {"$ref": "file:///etc/passwd"}, "does not fetch"),
     "missing reference": ("json", {"$ref": "#/$defs/nobody"}, "nobody"),
-    "refers to itself": ("json", {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "cannot be used"),
+    "refers to itself": ("json", {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "no text matches"),
     "chain of references": ("json", _references(6000), "nested too deeply"),
     "deep": ("json", '{"items":' * 5000 + "{}" + "}" * 5000, "recursion"),
     "five thousand properties": ("json", {"type": "object", "properties": {f"p{n}": {} for n in range(5000)}}, "too "),
@@ -52,6 +52,7 @@ NASTY: dict[str, tuple[GrammarKind, Any, str]] = {
     "not a regex": ("regex", "(a", "unclosed"),
     "look-around": ("regex", "(?=a)b", "look-around"),
     "back-reference": ("regex", r"(a)\1", "backreference"),
+    "regex of nothing": ("regex", r"[^\s\S]", "no text matches"),
     "deep regex": ("regex", "(" * 20000 + "a" + ")" * 20000, "cannot be used"),
     "chain of rules": ("grammar", _chain(9000), "nested too deeply"),
     "unknown rule": ("grammar", "start: nobody", "nobody"),
@@ -101,6 +102,13 @@ async def test_a_row_goes_through_its_grammar_and_other_rows_begin_anew(grammars
     assert allowed(second) == {a}
     assert first.take(b), "nothing can follow"
     assert second.problem is None
+
+
+async def test_one_of_thousands_of_choices(grammars: Grammars, text: Text) -> None:
+    row = await grammars.row(Grammar("choice", json.dumps([f"case-{number}" for number in range(5000)])), text)
+    *most, last = ids(text, "case-4999")
+    assert not any(row.take(token) for token in most) and row.take(last)
+    assert row.problem is None
 
 
 async def test_one_is_prepared_once_for_all_and_kept(text: Text, monkeypatch: pytest.MonkeyPatch) -> None:
