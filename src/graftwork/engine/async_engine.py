@@ -324,8 +324,11 @@ class AsyncEngine:
                 self._loader.cancel(digest, "call")
 
     def unpin(self, handle: AdapterHandle) -> None:
-        """Let a version leave memory again when its room is needed."""
-        self._cache.let_go(handle.digest)
+        """Let a version leave memory again when its room is needed; one that is still to come is not kept then."""
+        with self._calls_lock:
+            for call in self._calls.get(handle.digest, ()):
+                call.pin = False
+            self._cache.let_go(handle.digest)
 
     async def unload(self, handle: AdapterHandle, *, wait_s: float = 10.0, disk: bool = False) -> int:
         """Free a version's memory, and with `disk` what lies of it on the local disk; the next request loads it again.
@@ -455,11 +458,11 @@ class AsyncEngine:
             calls = self._calls.get(digest, [])
             again = calls[0].handle if calls and isinstance(error, CalledOff) else None  # by others, before this call
             calls = [] if again else self._calls.pop(digest, [])
+            if error is None and any(call.pin for call in calls):  # under the lock, or an `unpin` could come between
+                kept = self._cache.keep(digest)
+                assert kept, "the load's own pin keeps it resident"
         if again is not None:
             self._loader.start(again, "call")
-        if error is None and any(call.pin for call in calls):
-            kept = self._cache.keep(digest)
-            assert kept, "the load's own pin keeps it resident"
         for call in calls:
             _call_in(call.future.get_loop(), _settle, call, error)
         self._loop.loaded(digest, error)
