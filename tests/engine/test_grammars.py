@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +19,7 @@ from graftwork.adapters.companions.companions import Companions
 from graftwork.adapters.companions.tokenizer_additions import AddedToken as Added
 from graftwork.engine import grammars as module
 from graftwork.engine.grammar import MAX_GRAMMAR_BYTES, Grammar, GrammarKind
-from graftwork.engine.grammars import Grammars
+from graftwork.engine.grammars import Grammars, _Unusable
 from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.row_grammar import RowGrammar
 from graftwork.engine.text import Text
@@ -134,6 +136,37 @@ async def test_one_is_prepared_once_for_all_and_kept(text: Text, monkeypatch: py
         assert tried[2:] == ["(", "("], "nothing is kept of a failure"
     finally:
         made.close()
+
+
+async def test_what_nobody_waits_for_any_more_is_not_begun(
+    text: Text, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate, tried = threading.Event(), list[str]()
+
+    def trying(one: Grammar) -> tuple[str, int]:
+        tried.append(one.source)
+        gate.wait(20)
+        raise _Unusable("of itself.")
+
+    made = Grammars(ProcessLimits(20.0))
+    monkeypatch.setattr(made, "_try", trying)
+    try:
+        gone = [asyncio.create_task(made.row(Grammar("regex", f"a{{{n}}}"), text)) for n in range(30)]
+        stays = asyncio.create_task(made.row(Grammar("regex", "a{29}"), text))
+        while len(tried) < 4 or len(made._waiting) < 30:
+            await asyncio.sleep(0.001)
+        begun = set(tried)
+        for task in gone:
+            task.cancel()
+        await asyncio.gather(*gone, return_exceptions=True)
+        gate.set()
+        with pytest.raises(InvalidRequest, match="of itself"):
+            await stays
+        assert set(tried) == begun | {"a{29}"} and not made._waiting
+    finally:
+        made.close()
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_what_was_used_the_longest_ago_leaves_when_there_is_no_room(
