@@ -242,7 +242,9 @@ def test_copies_stay_within_their_bytes_and_those_in_use_stay(root: Path, store:
         assert copies.used_bytes == 200
         assert not copies.remove("local", one.digest()) and read.is_dir()
     assert copies.find("local", four.digest()) is not None and copies.find("local", two.digest()) is None
+    told = copies.used_bytes
     assert copies.remove("local", one.digest()) and not read.is_dir()
+    assert copies.used_bytes == told - one.bytes
     copies.check()
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +19,7 @@ from graftwork.adapters.companions.companions import Companions
 from graftwork.adapters.companions.tokenizer_additions import AddedToken as Added
 from graftwork.engine import grammars as module
 from graftwork.engine.grammar import MAX_GRAMMAR_BYTES, Grammar, GrammarKind
-from graftwork.engine.grammars import Grammars
+from graftwork.engine.grammars import Grammars, _Unusable
 from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.row_grammar import RowGrammar
 from graftwork.engine.text import Text
@@ -43,7 +45,7 @@ NASTY: dict[str, tuple[GrammarKind, Any, str]] = {
     "remote reference": ("json", {"$ref": "http://127.0.0.1:1/schema.json"}, "does not fetch"),
     "file reference": ("json", {"$ref": "file:///etc/passwd"}, "does not fetch"),
     "missing reference": ("json", {"$ref": "#/$defs/nobody"}, "nobody"),
-    "refers to itself": ("json", {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "cannot be used"),
+    "refers to itself": ("json", {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "no text matches"),
     "chain of references": ("json", _references(6000), "nested too deeply"),
     "deep": ("json", '{"items":' * 5000 + "{}" + "}" * 5000, "recursion"),
     "five thousand properties": ("json", {"type": "object", "properties": {f"p{n}": {} for n in range(5000)}}, "too "),
@@ -52,6 +54,7 @@ NASTY: dict[str, tuple[GrammarKind, Any, str]] = {
     "not a regex": ("regex", "(a", "unclosed"),
     "look-around": ("regex", "(?=a)b", "look-around"),
     "back-reference": ("regex", r"(a)\1", "backreference"),
+    "regex of nothing": ("regex", r"[^\s\S]", "no text matches"),
     "deep regex": ("regex", "(" * 20000 + "a" + ")" * 20000, "cannot be used"),
     "chain of rules": ("grammar", _chain(9000), "nested too deeply"),
     "unknown rule": ("grammar", "start: nobody", "nobody"),
@@ -103,6 +106,13 @@ async def test_a_row_goes_through_its_grammar_and_other_rows_begin_anew(grammars
     assert second.problem is None
 
 
+async def test_one_of_thousands_of_choices(grammars: Grammars, text: Text) -> None:
+    row = await grammars.row(Grammar("choice", json.dumps([f"case-{number}" for number in range(5000)])), text)
+    *most, last = ids(text, "case-4999")
+    assert not any(row.take(token) for token in most) and row.take(last)
+    assert row.problem is None
+
+
 async def test_one_is_prepared_once_for_all_and_kept(text: Text, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     plain = Grammars._try
@@ -126,6 +136,37 @@ async def test_one_is_prepared_once_for_all_and_kept(text: Text, monkeypatch: py
         assert tried[2:] == ["(", "("], "nothing is kept of a failure"
     finally:
         made.close()
+
+
+async def test_what_nobody_waits_for_any_more_is_not_begun(
+    text: Text, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate, tried = threading.Event(), list[str]()
+
+    def trying(one: Grammar) -> tuple[str, int]:
+        tried.append(one.source)
+        gate.wait(20)
+        raise _Unusable("of itself.")
+
+    made = Grammars(ProcessLimits(20.0))
+    monkeypatch.setattr(made, "_try", trying)
+    try:
+        gone = [asyncio.create_task(made.row(Grammar("regex", f"a{{{n}}}"), text)) for n in range(30)]
+        stays = asyncio.create_task(made.row(Grammar("regex", "a{29}"), text))
+        while len(tried) < 4 or len(made._waiting) < 30:
+            await asyncio.sleep(0.001)
+        begun = set(tried)
+        for task in gone:
+            task.cancel()
+        await asyncio.gather(*gone, return_exceptions=True)
+        gate.set()
+        with pytest.raises(InvalidRequest, match="of itself"):
+            await stays
+        assert set(tried) == begun | {"a{29}"} and not made._waiting
+    finally:
+        made.close()
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_what_was_used_the_longest_ago_leaves_when_there_is_no_room(

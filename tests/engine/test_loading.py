@@ -170,7 +170,8 @@ async def test_a_store_that_breaks_off_half_way_leaves_nothing_and_loads_once_me
         copies.check()
         store.broken = False
         assert (await ask(engine, request(prompt_of(1, 5), "a1", max_tokens=2))).tokens
-        assert await engine.unload(a1(), disk=True) == 0 and copies.used_bytes == manifest.bytes
+        assert copies.used_bytes == manifest.bytes
+        assert await engine.unload(a1(), disk=True) == 0 and copies.used_bytes == 0
         assert copies.find("local", manifest.digest()) is None
         copies.check()
 
@@ -218,10 +219,23 @@ async def test_a_call_that_does_not_wait_is_told_and_the_load_goes_on(tiny: Tiny
     async with running(tiny, source, **WEIGHTS) as engine:
         assert not await engine.load(a1(), pin=True, wait_s=0)
         source.gate.set()
-        while engine.residency()["a1"].state != "resident":
-            await asyncio.sleep(0.001)
-        assert engine.residency()["a1"].pinned
+        async with asyncio.timeout(20):
+            while not engine.residency()["a1"].pinned:
+                await asyncio.sleep(0.001)
         engine.unpin(a1())
+
+
+async def test_what_is_unpinned_while_it_loads_is_not_kept(tiny: Tiny) -> None:
+    source = FlakySource(tiny.root)
+    async with running(tiny, source, **WEIGHTS) as engine:
+        assert not await engine.load(a1(), pin=True, wait_s=0)
+        waiting = asyncio.create_task(engine.load(a1(), pin=True))
+        await asyncio.sleep(0)
+        engine.unpin(a1())
+        source.gate.set()
+        assert await waiting, "it is in memory, as long as nobody needs the room"
+        await settled(engine)
+        assert not engine.residency()["a1"].pinned
 
 
 async def test_a_call_for_what_was_just_called_off_is_a_load_of_its_own(tiny: Tiny) -> None:

@@ -85,6 +85,7 @@ async def test_hundreds_loaded_and_unloaded_give_back_memory_and_disk(tiny: Tiny
         for number in range(count):
             await engine.unload(handle(f"a1-{number}"), disk=True)
         assert engine.residency() == {} and not [*tmp_path.rglob("*.form")]
+        assert engine.stats().adapter_tier_bytes == {"memory": 0, "form": 0}
         assert len(source.removed) == count and source.open == 0
 
 

@@ -14,7 +14,7 @@ from graftwork.adapters.outline import Outline
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores.memory import MemoryStore
 from graftwork.artifacts.working_copy import WorkingCopies
-from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused
+from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused, Unavailable
 from graftwork.registry.push import MAX_BUNDLE_BYTES, PushResult, PushService
 
 if TYPE_CHECKING:
@@ -138,6 +138,23 @@ def test_a_size_that_the_blob_does_not_have_is_said(counter: Counter) -> None:
     first, *rest = counter.upload(FILES).files
     with pytest.raises(Conflict, match="stored with 2 bytes, the manifest says 3"):
         counter.push(Manifest((BundleFile(first.path, 3, first.digest), *rest)))
+
+
+def test_a_copy_that_another_process_takes_away_meanwhile_can_be_pushed_again(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest, reads = counter.upload(FILES), Counter.account_of
+
+    def taken(self: Counter, folder: Path) -> FakeAccount:
+        (folder / "adapter_model.safetensors").unlink()
+        return FakeAccount(bytes=(folder / "adapter_model.safetensors").stat().st_size)
+
+    monkeypatch.setattr(Counter, "account_of", taken)
+    with pytest.raises(Unavailable, match=r"tone could not be read .* push it again"):
+        counter.push(manifest)
+    assert counter.is_empty() and counter.copies() == []
+    monkeypatch.setattr(Counter, "account_of", reads)
+    assert counter.push(manifest).created
 
 
 def test_another_tenants_blobs_do_not_count(counter: Counter) -> None:

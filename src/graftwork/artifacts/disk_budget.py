@@ -61,6 +61,11 @@ class DiskBudget:
             if self._seen is not None and self._seen > self.max_bytes:
                 self._look()
 
+    def took(self) -> None:
+        """Something was taken away; whoever asks next how much there is looks again."""
+        with self._lock:
+            self._seen = None
+
     @property
     def used(self) -> int:
         """Bytes that are there, as far as is known without looking each time."""

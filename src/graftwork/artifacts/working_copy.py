@@ -99,7 +99,9 @@ class WorkingCopies:
 
     def remove(self, tenant: str, digest: str) -> bool:
         """Take a copy away; False, and no change, while somebody has leased it."""
-        return self._evict(self._root / check_tenant(tenant) / hex_of(digest))
+        gone = self._evict(self._root / check_tenant(tenant) / hex_of(digest))
+        self._budget.took()
+        return gone
 
     @property
     def used_bytes(self) -> int:

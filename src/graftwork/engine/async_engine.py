@@ -197,8 +197,8 @@ class AsyncEngine:
         return await self._adapters.loads.load(handle, pin=pin, wait_s=wait_s)
 
     def unpin(self, handle: AdapterHandle) -> None:
-        """Let a version leave memory again when its room is needed."""
-        self._adapters.cache.let_go(handle.digest)
+        """Let a version leave memory again when its room is needed; one that is still to come is not kept then."""
+        self._adapters.loads.unpin(handle.digest)
 
     async def unload(self, handle: AdapterHandle, *, wait_s: float = 10.0, disk: bool = False) -> int:
         """Free a version's memory, and with `disk` what lies of it on the local disk; the next request loads it again.

@@ -78,6 +78,13 @@ class ExplicitLoads:
             raise
         return True
 
+    def unpin(self, digest: str) -> None:
+        """As `AsyncEngine.unpin`."""
+        with self._lock:
+            for waiter in self._waiters.get(digest, ()):
+                waiter.pin = False
+            self._cache.let_go(digest)
+
     def unload(self, digest: str) -> None:
         """Let a version leave memory as soon as no row needs it, and call off a load that nobody waits for.
 
@@ -101,15 +108,14 @@ class ExplicitLoads:
         """A load has ended; called in a loader thread, while the load's own pin keeps the version."""
         with self._lock:
             waiters = self._waiters.get(digest, [])
-            again = (
-                waiters[0].handle if waiters and isinstance(error, CalledOff) else None
-            )  # by others, before this one came
+            called_off = isinstance(error, CalledOff)  # by others, before these came
+            again = waiters[0].handle if waiters and called_off else None
             waiters = [] if again else self._waiters.pop(digest, [])
+            if error is None and any(waiter.pin for waiter in waiters):  # locked, or an unpin could come between
+                kept = self._cache.keep(digest)
+                assert kept, "the load's own pin keeps it resident"
         if again is not None:
             self._loader.start(again, "explicit")
-        if error is None and any(waiter.pin for waiter in waiters):
-            kept = self._cache.keep(digest)
-            assert kept, "the load's own pin keeps it resident"
         for waiter in waiters:
             call_in(waiter.future.get_loop(), waiter.settle, error)
 

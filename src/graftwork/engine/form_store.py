@@ -95,6 +95,7 @@ class FormStore:
     def remove(self, tenant: str, digest: str) -> None:
         """Forget the form of a version."""
         _removed(self._path(tenant, digest))
+        self._budget.took()
 
     @property
     def used_bytes(self) -> int:

@@ -55,7 +55,8 @@ def _in_llguidances_words(kind: GrammarKind, source: str) -> str:
         case "regex":
             return LLMatcher.grammar_from_regex(source)
         case "choice":
-            return LLMatcher.grammar_from_lark("start: " + " | ".join(map(json.dumps, json.loads(source))))
+            one_of = " | ".join(map(json.dumps, json.loads(source)))  # one terminal: of rules there may be few
+            return LLMatcher.grammar_from_lark(f"start: CHOICE\nCHOICE: {one_of}")
         case "grammar":
             return LLMatcher.grammar_from_lark(gbnf_to_lark(source) if "::=" in source else source)
 

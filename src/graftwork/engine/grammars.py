@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -52,6 +52,7 @@ class Grammars:
         self._limits, self._room_bytes = limits, room_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[Key, Future[Prepared]] = OrderedDict()
+        self._waiting: Counter[Future[Prepared]] = Counter()
         self._tokenizers: OrderedDict[Vocabulary, LLTokenizer] = OrderedDict()
         self._processes: list[LimitedProcess] = []
         self._own = threading.local()
@@ -70,11 +71,14 @@ class Grammars:
             raise InvalidRequest(
                 f"{grammar.field} has {size} bytes; at most {MAX_GRAMMAR_BYTES} are read.", field=grammar.field
             )
+        key = await asyncio.to_thread(text.vocabulary), digest_of(grammar)
+        future = self._future(key, grammar, text)
         try:
-            key = await asyncio.to_thread(text.vocabulary), digest_of(grammar)
-            made = await result_of(self._future(key, grammar, text))
+            made = await result_of(future)
         except _Unusable as error:
             raise InvalidRequest(f"{grammar.field} cannot be used: {error}", field=grammar.field) from error
+        finally:
+            self._leave(key, future)
         return RowGrammar(made.matcher.deep_copy(), made.vocab_size)
 
     def close(self) -> None:
@@ -98,7 +102,17 @@ class Grammars:
             if (future := self._kept.get(key)) is None:
                 future = self._kept[key] = self._pool.submit(self._prepare, key, grammar, text)
             self._kept.move_to_end(key)
+            self._waiting[future] += 1
             return future
+
+    def _leave(self, key: Key, future: Future[Prepared]) -> None:
+        """One waits no longer; what nobody waits for is not begun, so that it holds up nobody."""
+        with self._lock:
+            self._waiting[future] -= 1
+            if not self._waiting[future]:
+                del self._waiting[future]
+                if future.cancel():
+                    del self._kept[key]
 
     def _prepare(self, key: Key, grammar: Grammar, text: Text) -> Prepared:
         try:

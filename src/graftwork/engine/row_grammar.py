@@ -7,6 +7,8 @@ import numpy.typing as npt
 from llguidance import LLMatcher
 
 _MAX_CHARS = 300
+#: What llguidance calls it.
+_NOTHING = "NoExtensionBias"
 
 #: One bit for each token id, lowest first: whether it may come next.
 Mask = npt.NDArray[np.uint32]
@@ -48,4 +50,5 @@ class RowGrammar:
 def reason_of(error: str) -> str:
     """The line of llguidance's error that says it; the others repeat the grammar."""
     lines = error.splitlines() or [error]
-    return next((line for line in lines if line.startswith("error: ")), lines[0]).removeprefix("error: ")[:_MAX_CHARS]
+    reason = next((line for line in lines if line.startswith("error: ")), lines[0]).removeprefix("error: ")
+    return "no text matches it." if reason == _NOTHING else reason[:_MAX_CHARS]

@@ -14,7 +14,7 @@ from graftwork.adapters.outline import Outline
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.working_copy import WorkingCopies
-from graftwork.errors import Conflict, GraftworkError, Refused
+from graftwork.errors import Conflict, GraftworkError, Refused, Unavailable
 from graftwork.registry.idempotency import Once
 from graftwork.registry.registry import Registry
 from graftwork.registry.semantic_version import parse_semver
@@ -90,6 +90,7 @@ class PushService:
             Conflict: blobs are missing (they are listed: upload them and push again), the name is the base's,
                 or as `Registry.push`.
             Damaged: a stored blob no longer matches its digest.
+            Unavailable: the working copy cannot be written, or went away while it was read.
             Refused: the bundle is too large, or the adapter cannot be served on this base; `problems` says
                 why, file by file or tensor by tensor.
         """
@@ -148,7 +149,10 @@ class PushService:
         return f"{file.path} {file.digest}{why}"
 
     def _account(self, name: str, folder: Path) -> AccountLike:
-        account = self._account_of(folder)
+        try:
+            account = self._account_of(folder)
+        except OSError as error:  # another process that shares the folder needed its room
+            raise Unavailable(f"The files of {name} could not be read ({error.strerror}); push it again.") from error
         if not account.ok:
             first = account.problems[0] if account.problems else "its account is not in order"
             raise Refused(f"The adapter {name} cannot be served: {first}", problems=account.problems)
