@@ -280,7 +280,7 @@ def test_every_row_ends_and_is_paid_for_once_and_no_place_is_left_empty(
         assert machine.paid.given == want
 
 
-@settings(max_examples=times(40, 1000), deadline=None)
+@settings(max_examples=times(40, 300), deadline=None)
 @given(data=st.data(), seqs=st.integers(1, 6), budget=st.integers(32, 300), others=st.integers(0, 2))
 def test_two_tenants_that_always_wait_differ_by_no_more_than_the_bound(
     data: st.DataObject, seqs: int, budget: int, others: int

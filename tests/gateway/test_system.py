@@ -12,6 +12,7 @@ from graftwork.errors import Refused, Unavailable
 from graftwork.gateway import server
 from graftwork.gateway.app import build_app
 from graftwork.gateway.server import run_app
+from graftwork.protocol.errors import ERRORS
 from graftwork.settings import Settings
 from graftwork.testing import FakeEngine, fake_outline
 from support.served import Served, serving
@@ -192,3 +193,12 @@ def test_the_api_describes_itself(served: Served) -> None:
     schema = described["paths"]["/v1/chat/completions"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     name = schema["$ref"].rsplit("/", 1)[1]
     assert "messages" in described["components"]["schemas"][name]["properties"]
+
+
+def test_every_error_of_the_table_is_described_where_answers_are_made(served: Served) -> None:
+    paths = served.http.get("/openapi.json").json()["paths"]
+    elsewhere = {409, 412}  # what moves or is pinned
+    for door in ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/classify"):
+        assert {str(kind.status) for kind in ERRORS if kind.status not in elsewhere} <= set(
+            paths[door]["post"]["responses"]
+        )

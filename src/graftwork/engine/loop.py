@@ -7,8 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from torch import Tensor
-
 from graftwork.engine.adapter_cache import CalledOff
 from graftwork.engine.answer import advance, pooled_result
 from graftwork.engine.chunk import Chunk
@@ -183,7 +181,7 @@ class EngineLoop:
             logits, ratings = rate_prompts(chunks, forward.logits)
             masks = finding.result()
             results = iter(self._sampler.sample(logits, [_sampling_row(one, masks.get(one.id)) for one in sampled]))
-            self._pool(chunks, forward.hidden)
+            self._runner.pool(chunks, forward.hidden)
         except Exception as error:  # the step's rows fail; the loop must go on for everyone else
             log.exception("A step failed; its %d rows end with an error.", len(chunks))
             reason = GenerationFailed(f"The step of this request failed: {type(error).__name__}: {error}")
@@ -216,20 +214,6 @@ class EngineLoop:
             if delta.finish_reason is not None:
                 self._drop(sequence)
         self._send(outputs)
-
-    def _pool(self, chunks: list[Chunk], hidden: Tensor | None) -> None:
-        """Hand each pooling row its share of the step's hidden states [pooled, hidden]."""
-        if hidden is None:
-            return
-        begin = 0
-        for chunk in chunks:
-            row, pooled = chunk.sequence, chunk.pooled
-            if row.pooler is None:
-                continue
-            states, begin = hidden[begin : begin + len(pooled)], begin + len(pooled)
-            if row.pooler.pooling == "classes" and pooled:
-                states = self._runner.classes(row.slot, states, pooled.start)
-            row.pooler.take(row.num_computed, states)
 
     def _finish_pooled(self, chunks: list[Chunk]) -> list[Output]:
         """The results of pooling rows whose prompt is computed now; they leave."""

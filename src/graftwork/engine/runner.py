@@ -60,6 +60,20 @@ class Runner:
         )
         return self.model.forward(batch)
 
+    def pool(self, chunks: Rows[Chunk], hidden: Tensor | None) -> None:
+        """Hand each pooling row its share of the step's hidden states [pooled, hidden]; None: no row wants any."""
+        if hidden is None:
+            return
+        begin = 0
+        for chunk in chunks:
+            row, pooled = chunk.sequence, chunk.pooled
+            if row.pooler is None:
+                continue
+            states, begin = hidden[begin : begin + len(pooled)], begin + len(pooled)
+            if row.pooler.pooling == "classes" and pooled:
+                states = self.classes(row.slot, states, pooled.start)
+            row.pooler.take(row.num_computed, states)
+
     def classes(self, slot: int | None, hidden: Tensor, first: int) -> Tensor:
         """Class logits [tokens, labels] by the head of the adapter in `slot`, of states from position `first`."""
         parts = self._slots.parts[slot].get(SCORE, ()) if slot is not None else ()

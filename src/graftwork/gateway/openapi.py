@@ -38,7 +38,7 @@ def inference(
     if chunk is not None:
         content["text/event-stream"] = {"schema": _event(chunk)}
     if body is not None:
-        errors = (*errors, *_OF_A_BODY, 422, 500, 503)
+        errors = (*errors, *_OF_A_BODY, 422, 429, 500, 503, 504)
     return _door(body, {200: content}, dict.fromkeys(errors, _content(OpenAIError)))
 
 
