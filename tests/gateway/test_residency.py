@@ -61,6 +61,8 @@ def test_a_name_that_is_unknown_or_not_the_paths_is_told(served: Served) -> None
         with pytest.raises(UnknownModel):
             verb("nope")
     served.push("beta:1.0.0", seed=1)
+    named = served.http.post("/api/v1/adapters/alpha:1.0.0/load")
+    assert named.status_code == 400 and "The reference 'alpha:1.0.0' is not of" in named.json()["detail"]
     wrong = served.http.post("/api/v1/adapters/alpha/load", json={"reference": "beta"})
     assert wrong.status_code == 400 and wrong.json()["field"] == "reference"
     with pytest.raises(InvalidRequest):

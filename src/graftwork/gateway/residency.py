@@ -137,7 +137,8 @@ async def _body(request: Request, body: Any) -> Any:
 
 def _decide(services: Services, request: Request, name: str, reference: str | None) -> Decision:
     """The version that the path and the body mean together."""
-    asked = Asked(adapter_id=name if reference is None else reference)
+    reference = name if reference is None else reference
+    asked = Asked(adapter_id=reference)
     found = choose(asked, tenant=tenant_of(request), base=services.base, versions=services.snapshots.current())
     if found.route != name:
         raise InvalidRequest(f"The reference {reference!r} is not of the adapter {name}.", field="reference")
