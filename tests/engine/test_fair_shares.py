@@ -72,5 +72,5 @@ def test_idle_tenants_are_forgotten_unless_they_had_too_much() -> None:
     assert not shares._counters and not shares._served and counter(shares, B) == 0
 
 
-def test_the_bound_is_two_times_what_one_may_get_in_between() -> None:
-    assert unfairness_bound(100, 10, 4) == 2 * (100 + 2 * 10 * 4)
+def test_the_bound_is_twice_what_all_rows_of_one_may_take() -> None:
+    assert unfairness_bound(100, 10, 4) == 2 * 4 * (100 + 2 * 10)

@@ -67,9 +67,10 @@ def cost(caller: Caller, prompt_tokens: int) -> float:
 
 
 def unfairness_bound(longest_prompt: int, longest_answer: int, max_num_seqs: int) -> float:
-    """Weighted tokens by which two tenants that wait all the time may differ: twice what one may get in between.
+    """Weighted tokens by which two tenants that wait all the time may differ: twice what all rows of one may take.
 
-    A tenant is given a row only while its counter is the least; from then on it grows by that row's prompt, and by
-    what its rows in the batch still generate.
+    A tenant is given a row while its counter is the least; from then on the counter grows by that row's prompt and by
+    what its rows in the batch still generate. Rows pass one that is next only where its tenant's part of a step goes to
+    prompts that it runs already, and for which it has paid: so for no more than these.
     """
-    return 2 * (PROMPT_WEIGHT * longest_prompt + OUTPUT_WEIGHT * longest_answer * max_num_seqs)
+    return 2 * max_num_seqs * (PROMPT_WEIGHT * longest_prompt + OUTPUT_WEIGHT * longest_answer)
