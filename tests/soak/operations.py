@@ -394,7 +394,7 @@ OPERATIONS: dict[str, tuple[Operation, float]] = {
     "call_off_load": (call_off_load, 2),
     "pin": (pin, 1),
     "unload": (unload, 4),
-    "share": (share, 3),
+    "share": (share, 1.5),
     "structured": (structured, 8),
     "bad_grammar": (bad_grammar, 1),
     "damage_form": (damage_form, 2),

@@ -19,7 +19,7 @@ from support.scale import times
 #: Longest answer, in tokens.
 LONGEST = 5
 #: Within one page of keys and values, up to its end so that the answer needs another, and over several.
-LENGTHS = (3, 12, 60, 62, 63, 150)
+LENGTHS = (3, 12, 60, 62, 63, 130)
 #: In float32 two right runs differ by rounding: a token counts as certain when its likelihood leads by more than that.
 LEAD = 1e-3
 
