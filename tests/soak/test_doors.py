@@ -39,6 +39,8 @@ def described() -> Any:
         return build_app(Settings(home=Path(home), base_name="tiny")).openapi()
 
 
+schemathesis.serializer.alias("application/partial-upload", "application/octet-stream")
+
 #: Texts that mean something here, among those that are made up.
 KNOWN = ["alpha", "alpha:1.0.0", "alpha@production", "1.0.0", "1.0.1", "tiny", "default", "champion", "production"]
 doors = schemathesis.openapi.from_dict(

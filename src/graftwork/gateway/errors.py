@@ -101,13 +101,11 @@ async def _http_exception(request: Request, error: Exception) -> Response:
 
 
 def _allowed(request: Request) -> list[str]:
-    """The methods that some door takes at the request's path."""
+    """The methods of all doors at the path by which the request was found, as it is described."""
     routes: list[BaseRoute] = request.app.routes
-    return [
-        method
-        for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
-        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
-    ]
+    paths = [getattr(route, "path", None) for route in routes if route.matches(request.scope)[0] is Match.PARTIAL]
+    methods = [getattr(route, "methods", None) or () for route in routes if getattr(route, "path", None) in paths[:1]]
+    return sorted(set().union(*methods))
 
 
 async def _validation_error(request: Request, error: Exception) -> Response:
