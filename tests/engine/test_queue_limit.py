@@ -123,3 +123,9 @@ def test_whoever_is_below_its_share_gets_in_until_twice_as_many_wait(comes: list
         else:
             assert total < 10 or (there + 1 <= share and total < 20)
             waiting[tenant] = there + 1
+
+
+def test_one_whose_share_is_less_than_a_place_is_told_that_none_of_his_wait(queue: Queue) -> None:
+    queue.enter(A, 10)
+    with pytest.raises(TooManyRequests, match="0 of your requests are waiting"):
+        queue.enter(Caller("light", weight=0.01))

@@ -61,7 +61,8 @@ class QueueLimit:
             caller.tenant: caller.weight
         }
         part = caller.weight / sum(weights.values())
-        over = theirs.get(caller.tenant, 0) + 1 - part * self._max_waiting
+        own = theirs.get(caller.tenant, 0)
+        over = own + 1 - part * self._max_waiting
         if waiting >= 2 * self._max_waiting or (over > 0 and len(weights) == 1):
             raise Unavailable(
                 f"{waiting} requests are waiting already; try again later.",
@@ -69,7 +70,7 @@ class QueueLimit:
             )
         if over > 0:
             raise TooManyRequests(
-                f"{theirs[caller.tenant]} of your requests are waiting already, your share of the queue beside "
+                f"{own} of your requests are waiting already, your share of the queue beside "
                 f"{len(weights) - 1} others; try again later.",
                 retry_after_s=self._seconds_for(over / part),
             )

@@ -54,9 +54,7 @@ def plan(
 
     `candidates` come with the most popular first. None where memory holds what it should.
     """
-    idle = sorted(
-        (heat.get(digest, 0.0), digest) for digest, one in resident.items() if not one.pins and not one.kept
-    )  # fmt: skip
+    idle = sorted((heat.get(digest, 0.0), digest) for digest, one in resident.items() if not one.pins and not one.kept)
     for candidate in candidates:
         room, leave = free_bytes, list[str]()
         for cold, digest in idle:

@@ -90,9 +90,7 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if hasattr(
-        socket, "TCP_USER_TIMEOUT"
-    ):  # Linux; connections inherit it, and it counts while the peer's window is shut
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it; it counts while the peer's window is shut
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_S * 1000))
     try:
         listener.bind((host, port))
