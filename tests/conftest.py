@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from graftwork.kernels.pairs_cpu import has_instruction
 from graftwork.settings import Settings
 from support.served import Served, serving
 
@@ -16,6 +17,14 @@ pytest_plugins = ["support.fixtures", "support.databases", "support.stores"]
 #: How long an example takes says more of what else the machine does than of the example.
 hypothesis_settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("here")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What only some processors can do is no test on others; a skip would say that something can be installed."""
+    if not has_instruction():
+        none = [item for item in items if item.get_closest_marker("pairs")]
+        config.hook.pytest_deselected(items=none)
+        items[:] = [item for item in items if item not in none]
 
 
 @pytest.fixture

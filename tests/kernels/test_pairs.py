@@ -11,11 +11,11 @@ from torch import Tensor
 from graftwork.kernels import pairs_cpu
 from graftwork.kernels.huge_pages import HugePages
 from graftwork.kernels.linear import PackedLinear
-from graftwork.kernels.pairs_cpu import PairMatrix, can_pair, has_instruction
+from graftwork.kernels.pairs_cpu import PairMatrix, can_pair
 from graftwork.kernels.program import Program
 from support.scale import times
 
-pytestmark = pytest.mark.skipif(not has_instruction(), reason="the processor does not multiply bfloat16 by pairs")
+pytestmark = pytest.mark.pairs
 OUTS, WIDTHS = (1, 31, 32, 33, 100, 192), (2, 30, 64, 576)
 
 
@@ -88,3 +88,10 @@ def test_other_weights_and_processors_are_left_to_onednn(monkeypatch: pytest.Mon
     plain = PackedLinear(weight)
     assert plain.pairs is None
     assert plain.packed
+
+
+def test_what_the_kernel_cannot_read_is_not_given_to_it() -> None:
+    matrix = PairMatrix(random(64, 32, seed=0), None, HugePages())
+    for wrong in (torch.ones(2, 32), random(2, 30, seed=1), random(2, 64, seed=1)):
+        with pytest.raises(AssertionError, match="kernel"):
+            matrix(wrong)

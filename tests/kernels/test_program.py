@@ -14,6 +14,7 @@ from graftwork.kernels.jit import address, ints_at, jit, take_number
 from graftwork.kernels.parallel import ParallelKernel
 from graftwork.kernels.program import Program
 
+pytestmark = pytest.mark.pairs  # nothing else is run as a program, and its pause is an instruction of theirs
 JOBS = 50
 
 

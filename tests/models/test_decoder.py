@@ -17,7 +17,6 @@ from graftwork.kernels import linear
 from graftwork.kernels.affine import AffineSlots
 from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
 from graftwork.kernels.lowrank import LowRankSlots
-from graftwork.kernels.pairs_cpu import has_instruction
 from graftwork.kernels.select import Kernels, kernels_for
 from graftwork.models.adapter_plan import AdapterPlan, AdapterRow
 from graftwork.models.adapter_slots import AdapterSlots
@@ -165,7 +164,7 @@ def test_without_pairs_and_onednns_private_operators(
         assert (got - want).norm() <= (1e-5 if dtype == torch.float32 else 0.03) * want.norm()
 
 
-@pytest.mark.skipif(not has_instruction(), reason="the processor does not multiply bfloat16 by pairs")
+@pytest.mark.pairs
 @pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize("adapters", [False, True], ids=["base", "adapters"])
 def test_all_layers_in_one_region_have_the_bits_of_one_kernel_at_a_time(
@@ -184,6 +183,23 @@ def test_all_layers_in_one_region_have_the_bits_of_one_kernel_at_a_time(
         assert torch.equal(got, want)
     assert torch.equal(together.keys.nan_to_num(), apart.keys.nan_to_num())
     assert torch.equal(together.values.nan_to_num(), apart.values.nan_to_num())
+
+
+@pytest.mark.pairs
+def test_another_number_of_threads_between_two_steps_changes_no_bit(tmp_path: Path) -> None:
+    kernels = kernels_for("cpu")
+    model = load_model(prepared(tmp_path), kernels, torch.bfloat16, 512)
+    assert isinstance(model, Decoder)
+    before, counts = torch.get_num_threads(), (1, 8, 2, 16)
+    changing, steady = Pages(model, 3), Pages(model, 3)
+    try:
+        for threads, tokens in zip(counts, STEPS * 2, strict=False):
+            torch.set_num_threads(threads)
+            got = changing.step(tokens)[0]
+            torch.set_num_threads(before)
+            assert torch.equal(got, steady.step(tokens)[0])
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ class Layers:
         hidden, inner = one.down.packed.out_features, one.down.packed.in_features
         outs = one.qkv.packed.out_features, heads.queries * heads.head_dim, 2 * inner, inner
         self._room = _Room(*(torch.empty(MOST_TOKENS, out, dtype=torch.bfloat16) for out in (*[hidden] * 3, *outs)))
-        self._programs: dict[bool, tuple[tuple[int, int], Program]] = {}  # with low-rank pairs, and without
+        self._programs: dict[bool, tuple[tuple[int, ...], Program]] = {}  # with low-rank pairs, and without
 
     @classmethod
     def of(cls, layers: Sequence[Layer], heads: Heads, scale: float, eps: float) -> Layers | None:
@@ -107,11 +107,11 @@ class Layers:
         step = _Step(self._room.of(len(stream)), positions, keys, values, rows, plan)
         step.room.residual.copy_(stream)
         step.room.delta.zero_()  # so that the first layer is like the others
-        places = keys.data_ptr(), values.data_ptr()
+        made_for = keys.data_ptr(), values.data_ptr(), torch.get_num_threads()  # each thread has arguments of its own
         known, program = self._programs.get(plan is not None, (None, None))
-        if program is None or known != places:
+        if program is None or known != made_for:
             program = Program([self._calls(number, step) for number in range(len(self._layers))])
-            self._programs[plan is not None] = places, program
+            self._programs[plan is not None] = made_for, program
         program.run(self._calls(0, step))
         return step.room.residual, step.room.delta
 

@@ -62,6 +62,10 @@ class PairMatrix:
         return y
 
     def call(self, x: Tensor, y: Tensor) -> Call:
+        """The product as a kernel and its arguments: x [tokens, in] to y [tokens, out], whose rows lie in one piece."""
+        assert x.dtype == y.dtype == torch.bfloat16, "the kernel reads and writes bfloat16"
+        assert x.shape[1] == self._in and y.shape == (len(x), self._out), "the kernel steps over whole rows"
+        assert x.stride(1) == y.stride(1) == 1, "the kernel steps over rows, not over columns"
         parts = torch.get_num_threads()
         return (
             _KERNEL.compiled(torch.bfloat16),
@@ -93,9 +97,8 @@ class PairMatrix:
 
 
 def warm() -> None:
-    """Compile, or read from the disk cache, where the processor can run it."""
-    if has_instruction():
-        _KERNEL.compiled(torch.bfloat16)
+    """Compile, or read from the disk cache; only where the processor can run it."""
+    _KERNEL.compiled(torch.bfloat16)
 
 
 @jit

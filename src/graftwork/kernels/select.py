@@ -114,7 +114,7 @@ def _cpu() -> Kernels:
         attention_cpu.warm(dtype)
         decoder_cpu.warm(dtype)
         draw_cpu.warm()
-        if dtype == torch.bfloat16:
+        if dtype == torch.bfloat16 and pairs_cpu.has_instruction():
             pairs_cpu.warm()
             program.warm()
 
