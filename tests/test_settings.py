@@ -29,3 +29,15 @@ def test_an_option_that_is_not_there_is_refused(name: str, tmp_path: Path, monke
 def test_the_deterministic_mode_and_transformers_own_code_exclude_each_other() -> None:
     with pytest.raises(ValidationError, match="own decoder"):
         Settings(deterministic=True, model_impl="transformers")
+
+
+@pytest.mark.parametrize("name", ["home", "cache_dir", "database_url", "artifacts_url", "artifacts_keyring"])
+def test_an_empty_value_is_not_the_default(name: str) -> None:
+    with pytest.raises(ValidationError, match="it is empty"):
+        Settings.model_validate({name: ""})
+
+
+def test_a_home_may_be_named_from_the_folder_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert Settings(home=Path("../there")).artifacts == (tmp_path / "there" / "artifacts").as_uri()

@@ -171,11 +171,11 @@ class Settings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
 
-    @field_validator("home", "cache_dir", "artifacts_keyring", mode="before")
+    @field_validator("home", "cache_dir", "database_url", "artifacts_url", "artifacts_keyring", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
-        if value == "":
-            raise ValueError("it is empty; give a folder, or unset it for the default")
+        if value == "":  # a secret that was not set, say; what is meant is not the default
+            raise ValueError("it is empty; give a value, or unset it for the default")
         return value
 
     @field_validator("deterministic")
@@ -232,7 +232,7 @@ class Settings(BaseSettings):
 
     @property
     def artifacts(self) -> str:
-        return self.artifacts_url or (self.home / "artifacts").as_uri()
+        return self.artifacts_url or (self.home / "artifacts").resolve().as_uri()  # which takes no `..`
 
     @property
     def database(self) -> str:

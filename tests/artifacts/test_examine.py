@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from graftwork.artifacts.examine import examine
+from graftwork.artifacts.stores.local import LocalStore
 from graftwork.artifacts.stores.memory import MemoryStore
+from graftwork.errors import Unavailable
 
 DIGEST = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 
@@ -38,3 +45,17 @@ def test_what_went_wrong_once_on_the_way_is_not_damage() -> None:
     store.put("local", DIGEST, [b"hello"])
     assert examine(store, "local", DIGEST) == "ok"
     assert store.aside == {}
+
+
+def test_a_file_that_cannot_be_opened_now_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path)
+    store.put("local", DIGEST, [b"hello"])
+
+    def full(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("graftwork.artifacts.stores.local.os.open", full)
+        with pytest.raises(Unavailable, match=r"cannot be read at .*Too many open files"):
+            examine(store, "local", DIGEST)
+    assert examine(store, "local", DIGEST) == "ok"

@@ -71,13 +71,19 @@ def test_push_uploads_only_what_is_missing(served: Served, tmp_path: Path) -> No
     assert served.client.show("alpha")["metadata"] == {"team": "blue"}
 
 
-def test_push_repairs_a_damaged_blob(served: Served, settings: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("large", [False, True], ids=["sent whole", "sent in parts"])
+@pytest.mark.parametrize("cut", [False, True], ids=["other bytes", "fewer bytes"])
+def test_push_repairs_a_damaged_blob(
+    served: Served, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool, cut: bool
+) -> None:
+    if large:
+        monkeypatch.setattr("graftwork.client.uploads.WHOLE_BYTES", 0)
     folder = write_lora(tmp_path / "a", served.engine.outline)
     version = served.client.push(folder, "alpha:1.0.0")
     [weights] = [file for file in version["manifest"]["files"] if file["path"].endswith(".safetensors")]
     [blob] = (settings.home / "artifacts").rglob(weights["digest"].removeprefix("sha256:"))
     blob.chmod(0o644)
-    blob.write_bytes(b"x" * weights["size"])
+    blob.write_bytes(b"x" * (weights["size"] // (2 if cut else 1)))
     assert served.client.push(folder, "beta:1.0.0")["created"]
 
 

@@ -28,10 +28,13 @@ class Uploads:
 
     def offset(self, tenant: str, digest: str) -> int:
         """How many bytes have come; 0 where nothing has."""
+        path = self._path(tenant, digest)
         try:
-            return self._path(tenant, digest).stat().st_size
+            return path.stat().st_size
         except FileNotFoundError:
             return 0
+        except OSError as exc:
+            raise Unavailable(f"The upload cannot be looked at in {path.parent}: {exc.strerror}.") from exc
 
     @contextmanager
     def continued(self, tenant: str, digest: str, offset: int) -> Iterator[BinaryIO]:
@@ -59,7 +62,11 @@ class Uploads:
 
     def drop(self, tenant: str, digest: str) -> None:
         """Forget what has come; does nothing where nothing has."""
-        self._path(tenant, digest).unlink(missing_ok=True)
+        path = self._path(tenant, digest)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as exc:
+            raise Unavailable(f"The upload cannot be removed from {path.parent}: {exc.strerror}.") from exc
 
     def _path(self, tenant: str, digest: str) -> Path:
         check_tenant(tenant)

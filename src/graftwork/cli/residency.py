@@ -31,7 +31,7 @@ def residency(
     ctx: typer.Context,
     state: Annotated[
         str | None,
-        typer.Option(help="Only those that are resident, draining, loading, failed, on disk or stored."),
+        typer.Option(help="Only those that are resident, draining, loading, failed, disk or stored."),
     ] = None,
 ) -> None:
     """Show where each version is: in memory, on the local disk, in the store; who uses it and what failed."""

@@ -34,13 +34,17 @@ def upload(wire: Wire, path: Path, file: BundleFile) -> None:
 
 def _upload_resumably(wire: Wire, path: Path, file: BundleFile) -> None:
     door = f"/api/v1/blobs/{file.digest}/upload"
-    pauses, furthest = iter(PAUSES_S), 0
+    pauses, furthest, sent = iter(PAUSES_S), 0, False
     while True:
         try:
             state = wire.send("HEAD", door).headers
-            if state["upload-complete"] == "?1":
+            complete = state["upload-complete"] == "?1"
+            if complete and sent:  # the answer to the last bytes was lost
                 return
-            offset = int(state["upload-offset"])
+            offset = 0 if complete else int(state["upload-offset"])  # what is there complete is to be replaced
+            if offset > file.size:
+                wire.send("DELETE", door)
+                offset = 0
             if offset > furthest:
                 furthest, pauses = offset, iter(PAUSES_S)
             headers = {
@@ -49,6 +53,7 @@ def _upload_resumably(wire: Wire, path: Path, file: BundleFile) -> None:
                 "upload-offset": str(offset),
                 "upload-complete": "?1",
             }
+            sent = True
             wire.send("PATCH", door, content=_chunks(path, offset), headers=headers)
             return
         except (Conflict, Unavailable):  # somebody else sends it, or the connection broke

@@ -82,9 +82,10 @@ class Database:
         return self._backend.data_version()
 
     def watch(self, changed: Callable[[], None]) -> bool:
-        """Whether the database tells of commits; then `changed` is called, in a thread of its own, soon after each.
+        """Whether the database tells of commits; where it does not, `data_version` sees everybody's.
 
-        Where it does not (False), `data_version` sees everybody's commits.
+        `changed` is called after each of this process, by who commits, before his call returns, and soon after each of
+        others in a thread of its own.
         """
         return self._backend.watch(changed)
 

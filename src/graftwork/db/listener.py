@@ -32,7 +32,7 @@ class Listener:
 
     def __init__(self, connect: Callable[[], Any], changed: Callable[[], None], place: str) -> None:
         self._connect = connect
-        self._changed = changed
+        self.changed = changed
         self._place = place
         self._wake, self._woken = socket.socketpair()
         self._closing = False
@@ -63,11 +63,16 @@ class Listener:
     def _listen(self) -> None:
         connection = self._connect()
         try:
+            connection.add_notify_handler(_heard)
             connection.execute(f"LISTEN {CHANNEL}")
             while not self._closing:
-                self._changed()
+                self.changed()
                 select.select([connection.fileno(), self._woken], [], [], HEARTBEAT_S)
                 connection.execute("SELECT 1")  # reads what came, and fails when the server is gone
         finally:
             with suppress(Exception):
                 connection.close()
+
+
+def _heard(_notification: object) -> None:
+    """That one came is all; without a handler psycopg would keep each of them."""

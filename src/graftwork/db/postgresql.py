@@ -8,14 +8,15 @@ connection. See decision 0024.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.engine import URL
 
 from graftwork.db.listener import Listener
+from graftwork.errors import Unavailable
 
 #: The advisory lock of whoever writes, per database: "graftwrk" as a number.
 TURN: Final = int.from_bytes(b"graftwrk")
@@ -40,7 +41,6 @@ class PostgreSQL:
         url = url.set(drivername="postgresql+psycopg")
         self.place = url.set(drivername="postgresql", query={}).render_as_string()
         self._busy_timeout_ms = int(busy_timeout_s * 1000)
-        self._commits = itertools.count(1)
         self._version = 0
         self._listeners: list[Listener] = []
         self._engine = create_engine(
@@ -59,7 +59,10 @@ class PostgreSQL:
         connection.execute(text("SELECT pg_advisory_xact_lock(:turn)"), {"turn": TURN})
 
     def committed(self) -> None:
-        self._version = next(self._commits)
+        self._version += 1  # in turn, for there is one writer at a time
+        for listener in self._listeners:
+            with suppress(Unavailable):  # then the listener reads, as soon as it can
+                listener.changed()
 
     def data_version(self) -> int:
         return self._version

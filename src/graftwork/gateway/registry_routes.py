@@ -115,7 +115,7 @@ async def promote(request: Request, name: str) -> Response:
         reason=body.reason,
         once=once_of(request, body),
     )
-    follow(services, before, version)
+    follow(services, PRODUCTION, before, version)
     return JSONResponse(version.to_json())
 
 
@@ -135,7 +135,7 @@ async def rollback(request: Request, name: str) -> Response:
         reason=body.reason,
         once=once_of(request, body),
     )
-    follow(services, before, version)
+    follow(services, PRODUCTION, before, version)
     return JSONResponse(version.to_json())
 
 
@@ -158,7 +158,7 @@ async def set_alias(request: Request, name: str, alias: str) -> Response:
         actor=actor_of(request),
         reason=body.reason,
     )
-    follow(services, before, version)
+    follow(services, alias, before, version)
     return JSONResponse(version.to_json())
 
 

@@ -113,10 +113,15 @@ def digest_at(services: Services, tenant: str, name: str, alias: str) -> str | N
     return found.digest if found is not None else None
 
 
-def follow(services: Services, before: str | None, version: Version) -> None:
-    """A name moved from the digest `before` to `version`: bring that one to memory if the other was there."""
+def follow(services: Services, alias: str, before: str | None, version: Version) -> None:
+    """An alias moved from the digest `before` to `version`: bring that one to memory if the other was there.
+
+    Where it means another one now, this is a repeated answer, and nothing moved.
+    """
     engine = services.engine.started
     if engine is None or before in (None, version.digest):
+        return
+    if digest_at(services, version.tenant, version.adapter, alias) != version.digest:
         return
     if version.base_digest == engine.outline.weights_digest:
         engine.moved(before, AdapterHandle(version.digest, version.tenant, version.label))

@@ -58,8 +58,8 @@ async def _write(file: IO[bytes], chunks: AsyncIterator[bytes]) -> None:
         async for chunk in chunks:
             gathered += chunk
             if len(gathered) >= _CHUNK_BYTES:
-                await asyncio.to_thread(file.write, gathered)
-                gathered = bytearray()
+                piece, gathered = gathered, bytearray()  # written once, however the wait for it ends
+                await asyncio.to_thread(file.write, piece)
     finally:
         await asyncio.to_thread(file.write, gathered)
 

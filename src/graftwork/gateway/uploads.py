@@ -40,7 +40,7 @@ PARTIAL_UPLOAD = "application/partial-upload"
 _AT_ONCE = 16
 
 
-@router.post("/missing", openapi_extra=ours({200: MissingBlobs}, body=MissingBody, errors=(422, 503)))
+@router.post("/missing", openapi_extra=ours({200: MissingBlobs}, body=MissingBody, errors=(503,)))
 async def missing(request: Request) -> Response:
     """Which of these blobs the store lacks, or has with another size."""
     services, tenant = services_of(request), tenant_of(request)
@@ -53,15 +53,15 @@ async def missing(request: Request) -> Response:
 async def show_upload(request: Request, digest: str) -> Response:
     """How much of the blob has come, and whether it is complete."""
     services, tenant = services_of(request), tenant_of(request)
-    size = await run_in_threadpool(services.store.has, tenant, digest)
-    if size is not None:
-        return _state(size, complete=True)
-    return _state(await run_in_threadpool(services.uploads.offset, tenant, digest), complete=False)
+    # What has come goes before what is stored: it is there to replace it.
+    come = await run_in_threadpool(services.uploads.offset, tenant, digest)
+    size = None if come else await run_in_threadpool(services.store.has, tenant, digest)
+    return _state(come, complete=False) if size is None else _state(size, complete=True)
 
 
 @router.patch(
     "/{digest}/upload",
-    openapi_extra=ours({201: None, 204: None}, body=PARTIAL_UPLOAD, errors=(409, 422, 500, 503, 507)),
+    openapi_extra=ours({201: None, 204: None}, body=PARTIAL_UPLOAD, errors=(409, 500, 503)),
 )
 async def continue_upload(request: Request, digest: str) -> Response:
     """Add the body to what has come; whatever arrives stays, also when the connection breaks.

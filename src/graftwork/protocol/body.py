@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import from_json
 
 from graftwork.errors import InvalidRequest
 
@@ -41,6 +42,14 @@ class Body(BaseModel):
 
     def check(self) -> None:
         """What one field alone cannot tell; raises InvalidRequest."""
+
+
+def read_text(text: str) -> Any:
+    """The JSON in a text of a body, held to the same limits as the body itself; raises ValueError."""
+    raw = text.encode()
+    if len(raw) > _SMALL and _nodes(raw) > MAX_NODES:
+        raise ValueError(f"has more than {MAX_NODES} lists, objects and members of objects")
+    return from_json(raw, allow_inf_nan=False)
 
 
 def _nodes(raw: bytes | bytearray) -> int:

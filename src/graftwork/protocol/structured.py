@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.adapters import AdapterFields
-from graftwork.protocol.body import Body
+from graftwork.protocol.body import Body, read_text
 
 #: Kind (json, regex, choice or grammar), source and field of what the whole answer must be.
 Form = tuple[Literal["json", "regex", "choice", "grammar"], str, str]
@@ -34,8 +34,8 @@ def _schema(value: Any) -> Any:
     """A JSON schema as an object, or as the text of one."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = read_text(value)
+        except ValueError:
             raise ValueError("must be a JSON schema, and this text is not JSON") from None
     if value is not None and not isinstance(value, dict):
         raise ValueError("must be a JSON schema: an object, or the text of one")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from graftwork.protocol.body import Body
+from graftwork.protocol.body import Body, read_text
 
 MAX_TOOLS = 128  # OpenAI's own limit
 
@@ -58,8 +57,8 @@ ToolChoice = Annotated[Literal["none", "auto", "required"] | NamedTool | None, B
 def _arguments(value: Any) -> Any:
     """OpenAI's text of a JSON object, as that object: templates write it in their own way."""
     try:
-        found = json.loads(value) if isinstance(value, str) else None
-    except (ValueError, RecursionError):
+        found = read_text(value) if isinstance(value, str) else None
+    except ValueError:
         found = None
     if not isinstance(found, dict):
         raise ValueError("must be the text of a JSON object")
@@ -80,4 +79,4 @@ class ToolCall(Body):
     function: CalledFunction
 
     def for_template(self) -> dict[str, Any]:
-        return self.model_dump(exclude_unset=False)
+        return self.model_dump()

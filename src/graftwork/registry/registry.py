@@ -214,8 +214,8 @@ class Registry:
             view = view_of(tx, tenant, name)
             trail = pointers.production_trail(events.read_events(tx, tenant, subject_of(name)))
             by_sequence = {version.sequence: version for version in view.versions}
-            change = pointers.plan_rollback(view.aliases, [by_sequence[sequence] for sequence in trail])
-            self._apply(tx, view, change, actor, reason)
+            step = pointers.plan_rollback(view.aliases, [by_sequence[sequence] for sequence in trail])
+            self._apply(tx, view, step, actor, reason)
             return whole(tx, by_sequence[trail[-2]]), False
 
         with self._database.transaction() as tx:

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from graftwork.access import events
 from graftwork.db import Database, Transaction
-from graftwork.errors import NotFound, Unavailable, UnknownModel
+from graftwork.errors import NotFound, UnknownModel
 from graftwork.registry.aliases import aliases_of, all_aliases
 from graftwork.registry.reference import Reference
 from graftwork.registry.registration import name_in
@@ -65,20 +65,20 @@ class SnapshotReader:
 
     - SQLite is asked for its data version in each call (microseconds), and the tables are read again, all in one
       moment, only when the event log has grown.
-    - PostgreSQL tells (milliseconds after the commit), and the tables are read in the thread that listens. While it
-      cannot be reached, the last snapshot stays the current one.
+    - PostgreSQL tells (milliseconds after the commit), and the tables are read in the thread that listens, or that
+      has committed here: never by who asks. While it cannot be reached, the last snapshot stays the current one.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._reading = threading.Lock()
         self._seen: tuple[int | None, Snapshot] = (None, EMPTY)
-        self._told = False
+        self._told = False  # of every commit, so that nobody has to ask
 
     def current(self) -> Snapshot:
         """The snapshot that requests are decided on now."""
         seen, snapshot = self._seen
-        if self._database.data_version() == seen:
+        if self._told or self._database.data_version() == seen:
             return snapshot
         with self._reading:
             return self._refresh()
@@ -89,21 +89,13 @@ class SnapshotReader:
         version = self._database.data_version()
         seen, snapshot = self._seen
         if version != seen:
-            self._read(version, snapshot)
+            self._seen = (version, read_snapshot(self._database, snapshot))
             if seen is None:
                 self._told = self._database.watch(self._reread)
         return self._seen[1]
 
-    def _read(self, version: int, known: Snapshot) -> None:
-        try:
-            self._seen = (version, read_snapshot(self._database, known))
-        except Unavailable:
-            if not self._told:
-                raise
-            self._seen = (version, known)  # whoever listens reads again as soon as there is something to read
-
     def _reread(self) -> None:
-        """What the listener calls: raises Unavailable so that it tries again."""
+        """Called when there may be commits; raises Unavailable where they cannot be read, to be called again."""
         with self._reading:
             version, known = self._seen
             self._seen = (version, read_snapshot(self._database, known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,9 @@ from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, hex_of, verifi
 from graftwork.artifacts.partial import partial_folder, sweep
 from graftwork.artifacts.stores.form import PLAIN, Form
 from graftwork.errors import Damaged, InvalidRequest, Unavailable
+
+#: What says that there is no such file, or something else in its place; any other error is of the moment, not of it.
+_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR})
 
 
 class LocalStore:
@@ -39,7 +43,7 @@ class LocalStore:
 
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
         path = self._path(tenant, digest)
-        with _translated(path), self._partial() as (partial, file):
+        with _translated(path, "written"), self._partial() as (partial, file):
             blob = verified(chunks, digest, what=f"Upload of {digest}")
             size = sum(file.write(chunk) for chunk in self._form.stored(tenant, digest, blob))
             file.flush()
@@ -50,10 +54,12 @@ class LocalStore:
         return self._form.plain_size(size)
 
     def has(self, tenant: str, digest: str) -> int | None:
-        try:
-            return self._form.plain_size(self._path(tenant, digest).lstat().st_size)
-        except FileNotFoundError:
-            return None
+        path = self._path(tenant, digest)
+        with _translated(path, "read"):
+            try:
+                return self._form.plain_size(path.lstat().st_size)
+            except FileNotFoundError:
+                return None
 
     def open(self, tenant: str, digest: str) -> Iterator[bytes]:
         path = self._path(tenant, digest)
@@ -63,12 +69,14 @@ class LocalStore:
     def set_aside(self, tenant: str, digest: str) -> None:
         path = self._path(tenant, digest)
         aside = self._root / tenant / "quarantine" / path.name
-        with _translated(path), suppress(FileNotFoundError):
+        with _translated(path, "written"), suppress(FileNotFoundError):
             aside.parent.mkdir(parents=True, exist_ok=True)
             path.replace(aside)
 
     def delete(self, tenant: str, digest: str) -> None:
-        self._path(tenant, digest).unlink(missing_ok=True)
+        path = self._path(tenant, digest)
+        with _translated(path, "written"):
+            path.unlink(missing_ok=True)
 
     def _path(self, tenant: str, digest: str) -> Path:
         name = hex_of(check_digest(digest))
@@ -85,14 +93,17 @@ class LocalStore:
 
 
 def _chunks(path: Path, digest: str) -> Iterator[bytes]:
-    try:
-        # NOFOLLOW: a link that somebody put into the store never leads a reader out of it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as exc:
-        raise Damaged(f"The blob {digest} cannot be read ({exc.strerror}). Upload its file again.") from exc
-    with os.fdopen(descriptor, "rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk
+    with _translated(path, "read"):
+        try:
+            # NOFOLLOW: a link that somebody put into the store never leads a reader out of it.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                while chunk := file.read(CHUNK_BYTES):
+                    yield chunk
+        except OSError as exc:
+            if exc.errno not in _NO_FILE:
+                raise
+            raise Damaged(f"The blob {digest} cannot be read ({exc.strerror}). Upload its file again.") from exc
 
 
 def _flush_folder(folder: Path) -> None:
@@ -104,8 +115,8 @@ def _flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def _translated(path: Path, how: str) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise Unavailable(f"The artifact store cannot be written at {path.parent}: {exc.strerror}.") from exc
+        raise Unavailable(f"The artifact store cannot be {how} at {path.parent}: {exc.strerror}.") from exc
