@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from graftwork.engine.create import create_engine
 from graftwork.engine.event_loops import call_in
 from graftwork.engine.request import ChatPrompt
 from graftwork.errors import Damaged, GenerationFailed, InvalidRequest, Refused, Unavailable
@@ -386,3 +387,21 @@ async def test_the_event_loop_gets_one_message_per_step(tiny: Tiny, monkeypatch:
         requests = [request(prompt_of(i, 5), max_tokens=6, ignore_eos=True) for i in range(4)]
         await ask_all(engine, requests)
         assert len(messages) == engine.stats().steps == 6
+
+
+async def test_a_panic_in_the_loop_is_told_to_everyone(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Panic(BaseException):
+        """As one that comes out of Rust."""
+
+    def broken(*_: object) -> None:
+        raise Panic
+
+    engine = create_engine(tiny.settings, tiny.base, FolderSource(tiny.root))
+    await engine.start()
+    try:
+        monkeypatch.setattr(engine._scheduler, "schedule", broken)
+        with pytest.raises(Unavailable, match="stopped after an internal error"):
+            await ask(engine, request(prompt_of(1, 5)))
+        assert not engine.ready
+    finally:
+        await engine.stop()

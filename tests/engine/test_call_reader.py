@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -33,6 +34,10 @@ CASES: list[tuple[str, str, Any, list[dict[str, Any]]]] = [
     ("hermes", "<tool_call>{not JSON}</tool_call> and more", ..., []),
     ("hermes", '<tool_call>{"name": "f"', ..., []),
     ("hermes", "just text <tool", "just text <tool", []),
+    ("hermes", f"<tool_call>{ONE}\n</tool_call>\n<tool_ca", "<tool_ca", [A]),
+    ("hermes", " " * 3000 + "x", ..., []),
+    ("llama3", " " * 3000 + "x", ..., []),
+    ("mistral", " " * 3000 + "[1", ..., []),
     ("llama3", LLAMA[0], "", [A]),
     ("llama3", f"<|python_tag|>{LLAMA[0]}; {LLAMA[1]}", "", [A, B]),
     ("llama3", f"Text, then {LLAMA[0]}", ..., []),
@@ -97,3 +102,18 @@ def test_only_the_first_of_several_is_told_where_one_is_asked_for() -> None:
     for form, text, content, calls in CASES:
         if len(calls) > 1:
             assert read(form, [text], several=False) == (content, calls[:1])
+
+
+def test_half_a_surrogate_pair_in_arguments_is_no_text() -> None:
+    text = '<tool_call>{"arguments": "\\ud800", "name": "f"}</tool_call>'
+    [piece] = CallReader(TOOL_FORMATS["hermes"], NAMES, several=True).push(text, end=True)
+    assert piece.text.encode() == b"?"
+
+
+@pytest.mark.parametrize("form", sorted(TOOL_FORMATS))
+def test_white_space_is_not_searched_again_with_each_of_its_letters(form: str) -> None:
+    reader, began = CallReader(TOOL_FORMATS[form], NAMES, several=True), time.process_time()
+    told = "".join(piece.text for _ in range(4000) for piece in reader.push(" " * 32, end=False))
+    told += "".join(piece.text for piece in reader.push("x", end=True))
+    assert told == " " * 128_000 + "x"
+    assert time.process_time() - began < 5.0, "a bound against minutes, not a benchmark"

@@ -194,3 +194,15 @@ def test_a_crash_while_writing_leaves_no_blob(tmp_path: Path, monkeypatch: pytes
 def test_a_tenant_is_a_name_and_no_path(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest):
         store_in(tmp_path).read("../elsewhere", "a")
+
+
+def test_what_cannot_be_removed_goes_on_counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(*_: object, **__: object) -> None:
+        raise PermissionError("it is another user's")
+
+    path = tmp_path / "a.form"
+    path.write_bytes(b"x")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", locked)
+        assert not form_store._removed(path)
+    assert form_store._removed(path) and form_store._removed(path), "gone, and gone already"

@@ -120,3 +120,13 @@ async def test_an_idle_engine_brings_back_what_was_popular(
     async with running(tiny, source, **kept, prefetch=False) as engine:
         await asyncio.sleep(0.1)
         assert engine.residency() == {}
+
+
+def test_counts_that_no_disk_takes_or_gives_are_no_reason_to_fail(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    counts = Popularity(tmp_path / "file" / "popularity.json")
+    counts.note(handle("a"))
+    counts.save()
+    for damaged in ('[["a", "local", "a:1.0.0", 1e400, 0]]', '{"a": 1}', f"[[1, 2, 3, {10**400}, 0]]"):
+        (tmp_path / "popularity.json").write_text(damaged)
+        assert all(one.heat < float("inf") for one in Popularity(tmp_path / "popularity.json").ranked())

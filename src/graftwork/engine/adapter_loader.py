@@ -140,7 +140,7 @@ class AdapterLoader:
             outcome, made = self._load(handle, flight)
         except GraftworkError as known:
             error, outcome = known, _outcome(known)
-        except Exception as unknown:  # a loader thread must always report back, or its rows would wait for ever
+        except BaseException as unknown:  # a loader thread must always report back, or its rows would wait for ever
             error, outcome = unforeseen(handle, unknown), "unavailable"
         let_go_of_frames(error)
         with self._lock:

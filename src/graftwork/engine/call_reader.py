@@ -137,8 +137,9 @@ class CallReader:
     def _finish(self, pieces: list[CallPiece]) -> None:
         if self._state == "call":
             self._held = self._opening + self._held
-        if self._state == "after" and self._format.after.fullmatch(self._held, partial=True):
-            self._held = ""
+        if self._state == "after":
+            closed = self._format.after.fullmatch(self._held, partial=True)
+            self._held = "" if closed else self._behind_last(self._held)
         if self._state != "rest":
             self._content(pieces, self._held)
         self._held = ""
@@ -203,4 +204,5 @@ def _call_of(text: str) -> tuple[str, str] | None:
     arguments = found.get("arguments", found.get("parameters", {}))
     if not isinstance(name, str):
         return None
-    return name, arguments if isinstance(arguments, str) else json.dumps(arguments)
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return name, text.encode("utf-8", "replace").decode()  # half a surrogate pair is no text

@@ -124,6 +124,9 @@ def _kept(path: Path) -> Kept | None:
 
 
 def _removed(path: Path) -> bool:
-    with suppress(OSError):  # gone already, or not ours to remove; a load that maps it keeps what it mapped
-        path.unlink()
+    """Whether it is gone; a load that maps it keeps what it mapped."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:  # not ours to remove
+        return False
     return True

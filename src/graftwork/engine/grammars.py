@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import threading
 from collections import Counter, OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +20,8 @@ from graftwork.engine.row_grammar import RowGrammar, reason_of
 from graftwork.engine.shared_future import result_of
 from graftwork.engine.text import Text, Vocabulary
 from graftwork.errors import SHUTTING_DOWN, GraftworkError, InvalidRequest, Unavailable
+
+log = logging.getLogger(__name__)
 
 #: So many grammars are prepared at once; a bad one holds up its own thread for as long as it may take.
 _THREADS = 4
@@ -129,6 +132,7 @@ class Grammars:
                 del self._kept[key]
             if isinstance(error, GraftworkError | _Unusable):
                 raise
+            log.exception("A grammar could not be prepared.")
             raise _Unusable(f"{type(error).__name__}: {error}") from error  # a panic in Rust is no Exception
 
     def _try(self, grammar: Grammar) -> tuple[str, int]:

@@ -48,10 +48,14 @@ class LimitedProcess:
         Raises:
             Unavailable: it does not start.
         """
-        if self._process is not None and self._process.poll() is not None:
-            self.kill()  # it died since its last answer, which is not this caller's doing
-        process = self._process = self._process or self._start()
         if self._ended:
+            return None
+        process = self._process
+        if process is not None and process.poll() is not None:
+            self.kill()  # it died since its last answer, which is not this caller's doing
+            process = None
+        process = self._process = process or self._start()
+        if self._ended:  # meanwhile
             self.kill()
             return None
         line = self._exchange(process, json.dumps(question).encode() + b"\n", max_bytes)
@@ -96,17 +100,18 @@ class LimitedProcess:
         """A process with this one's modules to import, and nothing else of it: no environment, no working folder."""
         paths = [str(Path(path).absolute()) for path in sys.path if path]
         kept = {name: os.environ[name] for name in ("TZ", "LD_LIBRARY_PATH") if name in os.environ}
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-P", "-B", "-m", self._module),
-                *(str(self.limits.memory_bytes), str(self.limits.time_s)),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={"PYTHONPATH": os.pathsep.join(paths), **kept},
-        )
+        limits = str(self.limits.memory_bytes), str(self.limits.time_s)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-B", "-m", self._module, *limits],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={"PYTHONPATH": os.pathsep.join(paths), **kept},
+            )
+        except OSError as error:
+            raise Unavailable(f"The process that {self._purpose} does not start: {error.strerror}.") from error
         assert process.stdout is not None, "it is a pipe"
         watch = threading.Timer(_START_S, process.kill)
         watch.start()

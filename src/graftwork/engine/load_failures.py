@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import traceback
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import GraftworkError, Unavailable
+
+log = logging.getLogger(__name__)
 
 #: Most failures that are remembered.
 _MOST = 1024
@@ -75,8 +78,9 @@ class LoadFailures:
             return {digest: one for digest, one in self._failures.items() if one.until_s > now}
 
 
-def unforeseen(handle: AdapterHandle, error: Exception) -> Unavailable:
-    """What callers are told of an error that nobody thought of."""
+def unforeseen(handle: AdapterHandle, error: BaseException) -> Unavailable:
+    """What callers are told of an error that nobody thought of; the log has all of it."""
+    log.error("The adapter %s could not be loaded.", handle.label, exc_info=error)
     return Unavailable(f"The adapter {handle.label} could not be loaded: {type(error).__name__}: {error}")
 
 

@@ -103,7 +103,7 @@ class EngineLoop:
         try:
             while self._turn():
                 pass
-        except Exception:  # a broken invariant: nothing can be trusted any more, so everyone is told
+        except BaseException:  # a broken invariant, or a panic in Rust: nothing can be trusted, so everyone is told
             log.critical("The engine loop broke; the server must be restarted.", exc_info=True)
             reason = Unavailable("The engine has stopped after an internal error; the server must be restarted.")
             broken = True

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,16 +84,19 @@ class Popularity:
             aside.replace(self._file)
         except OSError as error:
             log.warning("What adapters were asked for cannot be written to %s: %s", self._file, error)
-            aside.unlink(missing_ok=True)
+            with suppress(OSError):
+                aside.unlink()
 
     def _read(self, file: Path) -> None:
         try:
             for digest, tenant, label, heat, at in json.loads(file.read_text(encoding="utf-8"))[:MOST]:
                 handle = AdapterHandle(str(digest), str(tenant), str(label))
+                if not math.isfinite(heat):
+                    raise ValueError(f"{heat} is no count")
                 self._counts[handle.digest] = (handle, max(0.0, float(heat)), min(float(at), self._clock()))
         except FileNotFoundError:
             return
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, LookupError, OverflowError) as error:
             log.warning("What adapters were asked for cannot be read from %s, and is counted anew: %s", file, error)
             self._counts.clear()
 

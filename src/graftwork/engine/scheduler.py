@@ -182,6 +182,7 @@ class Scheduler:
                 assert grown, "free pages were counted before"
                 self.waiting.take(sequence)
                 self.running.append(sequence)
+                sequence.may_stay = False
                 chosen[sequence.id] = chunk
                 self.reuse.count(sequence)
 

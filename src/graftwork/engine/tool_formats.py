@@ -110,13 +110,14 @@ def _quoted(text: str) -> str:
     return json.dumps(text) if text else ""
 
 
+# White space is bounded: without, a long run of it would be searched from each of its places, again with each token.
 _HERMES = ToolFormat(
     name="hermes",
     sign="<tool_call>",
     arguments="arguments",
-    first=regex.compile(r"\s*<tool_call>\s*\{"),
-    following=regex.compile(r"\s*</tool_call>\s*<tool_call>\s*\{"),
-    after=regex.compile(r"\s*</tool_call>\s*"),
+    first=regex.compile(r"\s{0,64}<tool_call>\s{0,64}\{"),
+    following=regex.compile(r"\s{0,64}</tool_call>\s{0,64}<tool_call>\s{0,64}\{"),
+    after=regex.compile(r"\s{0,64}</tool_call>\s{0,64}"),
     call=("<tool_call>\n", "\n</tool_call>"),
     between="\n",
     mark="<tool_call>",
@@ -125,9 +126,9 @@ _LLAMA = ToolFormat(
     name="llama3",
     sign="<|python_tag|>",
     arguments="parameters",
-    first=regex.compile(r"\A\s*(?:<\|python_tag\|>)?\s*\{"),
-    following=regex.compile(r"\A\s*;\s*\{"),
-    after=regex.compile(r"\s*"),
+    first=regex.compile(r"\A\s{0,64}(?:<\|python_tag\|>)?\s{0,64}\{"),
+    following=regex.compile(r"\A\s{0,64};\s{0,64}\{"),
+    after=regex.compile(r"\s{0,64}"),
     call=("", ""),
     between="; ",
 )
@@ -135,9 +136,9 @@ _MISTRAL = ToolFormat(
     name="mistral",
     sign="[TOOL_CALLS]",
     arguments="arguments",
-    first=regex.compile(r"\A\s*(?:\[TOOL_CALLS\])?\s*\[\s*\{"),
-    following=regex.compile(r"\A\s*,\s*\{"),
-    after=regex.compile(r"\s*\]\s*"),
+    first=regex.compile(r"\A\s{0,64}(?:\[TOOL_CALLS\])?\s{0,64}\[\s{0,64}\{"),
+    following=regex.compile(r"\A\s{0,64},\s{0,64}\{"),
+    after=regex.compile(r"\s{0,64}\]\s{0,64}"),
     call=("", ""),
     between=", ",
     around=("[", "]"),
