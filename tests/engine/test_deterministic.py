@@ -134,7 +134,7 @@ def test_any_rows_together_answer_as_each_alone(wide: Tiny, dtype: str) -> None:
 @DTYPES
 def test_a_row_that_is_computed_again_goes_on_as_it_would_have(wide: Tiny, dtype: str) -> None:
     draw = random.Random(3)
-    rows = [Row(seed, draw.randrange(40, 64), draw.choice(ADAPTERS), 24, seed % 2 == 0, False) for seed in range(10)]
+    rows = [Row(seed, draw.randrange(40, 64), draw.choice(ADAPTERS), 80, seed % 2 == 0, False) for seed in range(10)]
     with both(wide, dtype) as engines:
         assert engines.together(rows) == [engines.alone(row) for row in rows]
         assert engines.preemptions

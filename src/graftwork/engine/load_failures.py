@@ -81,6 +81,7 @@ class LoadFailures:
 def unforeseen(handle: AdapterHandle, error: BaseException) -> Unavailable:
     """What callers are told of an error that nobody thought of; the log has all of it."""
     log.error("The adapter %s could not be loaded.", handle.label, exc_info=error)
+    let_go_of_frames(error)  # who keeps the log keeps the error
     return Unavailable(f"The adapter {handle.label} could not be loaded: {type(error).__name__}: {error}")
 
 
