@@ -8,6 +8,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Column,
+    Float,
     ForeignKeyConstraint,
     Index,
     Integer,
@@ -21,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0003"
+HEAD = "0004"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -128,4 +129,43 @@ idempotency_keys = Table(
     Column("created_at", Timestamp, nullable=False),
     PrimaryKeyConstraint("tenant", "key"),
     Index(None, "created_at"),
+)
+
+#: What was measured of a version; never changed, only added to.
+evaluations = Table(
+    "evaluations",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its version
+    Column("family", String(16), nullable=False),
+    Column("name", Name, nullable=False),
+    Column("split", String(16), nullable=False),  # "" where it is of no split
+    Column("source", String(16), nullable=False),
+    Column("body", Text, nullable=False),  # canonical JSON: all of it
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "number"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
+)
+
+#: The numbers in evaluations. What a metric of a version is now, is its value in the last evaluation that has it.
+metrics = Table(
+    "metrics",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("number", Count, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("value", Float(53), nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "number", "name"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence", "number"],
+        ["evaluations.tenant", "evaluations.adapter", "evaluations.sequence", "evaluations.number"],
+    ),
+    Index(None, "tenant", "name", "value"),
 )
