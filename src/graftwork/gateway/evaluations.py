@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -16,15 +15,13 @@ from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import actor_of, services_of, tenant_of
 from graftwork.protocol.evaluation_answers import ComparisonAnswer, EvaluationAnswer, EvaluationList, TrendAnswer
-from graftwork.protocol.evaluations import MAX_COUNT, MAX_METRICS, AnyEvaluation, EvaluationBody, Family
+from graftwork.protocol.evaluations import MAX_COUNT, MAX_METRICS, NAME, AnyEvaluation, EvaluationBody, Family, Name
 from graftwork.registry.evaluations.evaluations import MAX_COMPARED, MAX_PAGE_SIZE, MAX_TREND
 
 router = APIRouter(tags=["evaluations"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 
 DEFAULT_PAGE = 100
 OF_A_VERSION = "/adapters/{name}/versions/{version}/evaluations"
-#: The name of a metric or of an evaluation, as far as a door looks at it: what is none, nothing has.
-Word = Annotated[str, Field(max_length=128)]
 
 
 @router.post(OF_A_VERSION, openapi_extra=ours({201: EvaluationAnswer}, body=AnyEvaluation, errors=(404, 409, 500, 503)))
@@ -40,7 +37,7 @@ async def add_evaluation(request: Request, name: str, version: str) -> Response:
         actor=actor_of(request),
         once=once_of(request, body),
     )
-    place = f"/api/v1/adapters/{made.adapter}/versions/{made.version}/evaluations/{made.number}"
+    place = f"/api/v1/adapters/{made.adapter}/versions/{quote(made.version)}/evaluations/{made.number}"
     return JSONResponse(made.to_json(), 201, {"location": place})
 
 
@@ -50,7 +47,7 @@ async def list_evaluations(
     name: str,
     version: str,
     family: Family | None = Query(None),
-    called: Word | None = Query(None, alias="name"),
+    called: Name | None = Query(None, alias="name"),
     page_size: int = Query(DEFAULT_PAGE, ge=1, le=MAX_PAGE_SIZE),
     page_token: str = Query("", max_length=64),
 ) -> Response:
@@ -83,7 +80,7 @@ async def show_evaluation(
 async def compare(
     request: Request,
     reference: list[str] = Query(min_length=2, max_length=MAX_COMPARED),
-    metric: list[Word] = Query(default_factory=list, max_length=MAX_METRICS),
+    metric: list[Name] = Query(default_factory=list, max_length=MAX_METRICS),
     paired: bool = True,
 ) -> Response:
     """Versions side by side, each against the first: metrics, what of their configuration differs, sizes, tests."""
@@ -97,7 +94,7 @@ async def compare(
 async def trend(
     request: Request,
     name: str,
-    metric: Word = Query(),
+    metric: str = Query(max_length=128, pattern=NAME),
     limit: int = Query(100, ge=1, le=MAX_TREND),
 ) -> Response:
     """A metric over an adapter's versions, each value with its change from the version before."""

@@ -154,6 +154,10 @@ def test_a_trend_has_a_series_for_each_data_set_with_changes_from_version_to_ver
         "test": [("1.0.0", 0.4, None), ("1.0.1", 0.7, "better"), ("1.0.2", 0.3, "worse")],
         "validation": [("1.0.2", 0.8, None)],
     }
+    book.add(A, metrics=[{"name": "huge", "value": 1.7e308}])
+    book.add(B, metrics=[{"name": "huge", "value": -1.7e308}])
+    (huge,) = book.evaluations.trend("local", "tone", "huge")["series"]
+    assert [point["delta"] for point in huge["points"]] == [None, None]
     newest = book.evaluations.trend("local", "tone", "accuracy", limit=2)["series"]
     assert [len(one["points"]) for one in newest] == [1, 1]
     assert book.evaluations.trend("local", "tone", "nope")["series"] == []

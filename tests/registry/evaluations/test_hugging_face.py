@@ -94,6 +94,7 @@ def test_a_malformed_index_is_said_by_its_place(index: object, said: str) -> Non
         ("- {dataset: {id: x}, value: 1, date: soon}", "0.date is no time"),
         ("- {dataset: {id: x}, value: 1, date: [1]}", "0.date must be a time"),
         ("- &a {dataset: {id: x}, value: 1}\n- *a", "aliases are not taken"),
+        ("- {dataset: {id: x}, value: 1, " + "more: {" * 900 + "}" * 901, "cannot be read"),
         ("{", "cannot be read"),
         ("hello: world", "this is no result file"),
         ("", "this is no result file"),
@@ -105,6 +106,12 @@ def test_a_malformed_file_is_said_by_its_place(written: str, said: str, tmp_path
     with pytest.raises(InvalidRequest) as caught:
         read_result_file(tmp_path / "x.yaml")
     assert said in caught.value.message and "x.yaml" in caught.value.message
+
+
+def test_keys_and_values_that_json_has_not_do_not_hinder(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("- {dataset: {id: x}, value: 1, when: 2025-01-15, 2025-01-15: 1, 7: [.nan]}")
+    extra = read_result_file(tmp_path / "x.yaml")[0].evaluation["extra"]
+    assert (extra["when"], extra["7"]) == ("2025-01-15", ["NaN"])
 
 
 def test_a_card_without_results_is_no_result_file(tmp_path: Path) -> None:

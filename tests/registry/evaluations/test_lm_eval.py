@@ -95,6 +95,12 @@ def test_what_is_malformed_is_said_by_its_place(changed: dict[str, Any], said: s
         ("{", "line 1 is not JSON"),
         ("[]", "line 1: must be an object"),
         ('{"doc_id": 0}', "line 1: has no doc_hash"),
+        ('{"doc_id": 0, "doc_hash": "a", "metrics": 7}', "line 1: metrics must be a list"),
+        ('{"doc_id": 0, "doc_hash": "a", "metrics": [{}]}', "line 1: metrics must be text"),
+        (
+            '{"doc_id": 0, "doc_hash": "a", "metrics": ["acc"], "acc": 1' + "0" * 400 + "}",
+            "acc must be a finite number",
+        ),
         ('{"doc_id": 0, "doc_hash": "a", "metrics": ["acc"], "acc": NaN}', "line 1: acc must be a finite number"),
     ],
 )

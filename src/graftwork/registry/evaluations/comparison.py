@@ -10,14 +10,14 @@ from typing import Any
 
 from graftwork.errors import InvalidRequest
 from graftwork.registry.evaluations.examples import Scores
-from graftwork.registry.evaluations.measured import Measured, direction, measured
+from graftwork.registry.evaluations.measured import Measured, change, direction, measured
 from graftwork.registry.evaluations.paired import CONFIDENCE, Paired, holm, paired_test
 from graftwork.registry.evaluations.rows import Evaluation
 from graftwork.registry.versions import Version
 
 Json = dict[str, Any]
 #: Each is up to a second's work on the largest files.
-MAX_TESTS = 100
+MAX_TESTS = 32
 ALPHA = 1 - CONFIDENCE
 _ABSENT = object()
 
@@ -106,12 +106,12 @@ def _row(values: list[Measured | None]) -> _Row:
 
 
 def _delta(first: Measured, other: Measured, higher_is_better: bool | None) -> Json:
-    delta = other.value - first.value
-    relative = delta / abs(first.value) if first.value else None
+    delta = change(first.value, other.value)
+    relative = delta / abs(first.value) if delta is not None and first.value else None
     return {
-        "delta": delta if isfinite(delta) else None,  # the difference of two huge numbers is none
+        "delta": delta,
         "relative": relative if relative is not None and isfinite(relative) else None,
-        "direction": direction(delta, higher_is_better),
+        "direction": direction(first.value, other.value, higher_is_better),
         "paired": None,
     }
 

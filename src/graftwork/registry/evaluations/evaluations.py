@@ -66,8 +66,6 @@ class Evaluations:
             raise InvalidRequest(
                 f"The evaluation is longer than {MAX_BYTES} bytes; attach what is long as a report.", field="evaluation"
             )
-        with self._database.reading() as tx:
-            _find(tx, tenant, reference)
         self._check_blobs(tenant, body)
         row = {
             "family": body.family,

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from graftwork.errors import InvalidRequest
-from graftwork.registry.evaluations.imported import is_finite
 
 MAX_EXAMPLES = 100_000
 MAX_BYTES = 16 << 20
 MAX_LINE_BYTES = 64 << 10
 MAX_ID = 256
+#: Whose squares, summed over all examples, are still numbers.
+MAX_SCORE = 1e100
 
 #: By metric, then by the example's id.
 Scores = dict[str, dict[str, float]]
@@ -71,8 +72,8 @@ def _parsed(line: bytes, number: int) -> dict[str, Any]:
 
 
 def _score(score: object, metric: str, number: int) -> float:
-    if not isinstance(score, int | float) or not is_finite(score):  # true and false are 1 and 0
-        _refuse(f"Line {number}: the score of {metric[:80]!r} is no finite number.")
+    if not isinstance(score, int | float) or not abs(score) <= MAX_SCORE:  # true and false are 1 and 0
+        _refuse(f"Line {number}: the score of {metric[:80]!r} is no number from -{MAX_SCORE:g} to {MAX_SCORE:g}.")
     return float(score)
 
 

@@ -40,9 +40,9 @@ def read_result_file(path: Path) -> list[Imported]:
         for one in found:
             _check(one)
     except InvalidRequest as error:
-        if error.field != "file":
-            raise
         raise InvalidRequest(f"{path}: {error.message}", field="file") from error
+    except RecursionError as error:
+        raise InvalidRequest(f"{path}: it is nested too deeply.", field="file") from error
     return found
 
 
@@ -90,14 +90,16 @@ def _lines(path: Path) -> Iterator[Json]:
 
 def _parsed(path: Path) -> Any:
     if path.stat().st_size > MAX_BYTES:
-        raise InvalidRequest(f"{path} is larger than {MAX_BYTES} bytes.", field="file")
+        raise InvalidRequest(f"{path.name} is larger than {MAX_BYTES} bytes.", field="file")
     written = path.read_text(encoding="utf-8")
     try:
         if path.suffix == ".json":
             return json.loads(written)
         return yaml.load(_front_matter(written) if path.suffix == ".md" else written, _Loader)
     except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InvalidRequest(f"{path} cannot be read: {' '.join(str(error).split())[:300]}.", field="file") from error
+        raise InvalidRequest(
+            f"{path.name} cannot be read: {' '.join(str(error).split())[:300]}.", field="file"
+        ) from error
 
 
 def _front_matter(card: str) -> str:

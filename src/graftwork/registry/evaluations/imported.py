@@ -52,7 +52,7 @@ def number(value: object, place: str) -> float:
     """A finite number, also one that is written as text: `20.0` or `20.0 ± 1.2`."""
     if isinstance(value, str) and (found := _NUMBER.fullmatch(value)):
         value = _float(found[1])
-    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
         refuse(place, f"must be a finite number, not {ascii(value)[:40]}")
     return float(value)
 
@@ -83,7 +83,7 @@ def moment(value: object, place: str) -> str | None:
 
 def plain(value: Any) -> Any:
     """The same of JSON's values only; without what is empty."""
-    told = json.loads(json.dumps(value, default=str), parse_constant=str)
+    told = json.loads(json.dumps(value, default=str, skipkeys=True), parse_constant=str)
     return {key: item for key, item in told.items() if item not in (None, {}, [], "")}
 
 
@@ -94,8 +94,7 @@ def _float(written: str) -> float:
         return float("nan")
 
 
-def is_finite(value: float) -> bool:
-    """Whether a number of JSON is one that a float can hold."""
+def _is_finite(value: float) -> bool:
     try:
         return isfinite(value)
     except OverflowError:  # an integer too large for a float

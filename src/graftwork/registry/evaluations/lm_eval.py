@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from graftwork.registry.evaluations.imported import Imported, Json, mapping, moment, name, number, plain, refuse
+from graftwork.registry.evaluations.imported import (
+    Imported,
+    Json,
+    mapping,
+    moment,
+    name,
+    number,
+    plain,
+    refuse,
+    sequence,
+    text,
+)
 
 TOOL = "lm-evaluation-harness"
 #: Of the whole run, what a number depends on beside the model.
@@ -108,11 +119,11 @@ def _examples(samples: Iterable[Json], metrics: set[str], task: str) -> Iterable
             if field not in sample:
                 refuse(place, f"has no {field}")
         own = scores.setdefault(f"{sample['doc_id']}-{str(sample['doc_hash'])[:16]}", {})
-        for metric in sample["metrics"]:
-            called = _metric_name(str(metric), str(sample.get("filter", "none")))
+        for metric in sequence(sample["metrics"], f"{place} metrics"):
+            called = _metric_name(text(metric, f"{place} metrics"), str(sample.get("filter", "none")))
             value = sample.get(metric)
             if called in metrics and isinstance(value, int | float):
-                own[called] = number(float(value), f"{place} {metric}")
+                own[called] = number(+value, f"{place} {metric}")  # true is 1
     return [{"id": example, "scores": own} for example, own in scores.items() if own]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from graftwork.registry.evaluations.rows import Evaluation
@@ -54,10 +55,16 @@ def measured(evaluation: Evaluation) -> Iterator[Measured]:
         yield Measured(evaluation, subject, one.value, one.stderr, one.n, one.unit, one.higher_is_better)
 
 
-def direction(delta: float, higher_is_better: bool | None) -> str:
-    """Whether a change by `delta` is `better` or `worse`, the `same`, or of `unknown` worth."""
-    if delta == 0:
+def change(before: float, after: float) -> float | None:
+    """The difference; of two huge numbers there is none."""
+    delta = after - before
+    return delta if isfinite(delta) else None
+
+
+def direction(before: float, after: float, higher_is_better: bool | None) -> str:
+    """Whether the change is `better` or `worse`, the `same`, or of `unknown` worth."""
+    if before == after:
         return "same"
     if higher_is_better is None:
         return "unknown"
-    return "better" if (delta > 0) == higher_is_better else "worse"
+    return "better" if (after > before) == higher_is_better else "worse"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from graftwork.registry.evaluations.measured import Measured, direction, measured
+from graftwork.registry.evaluations.measured import Measured, change, direction, measured
 from graftwork.registry.evaluations.rows import Evaluation
 
 
@@ -37,12 +37,11 @@ def _series(found: list[Measured]) -> dict[str, Any]:
 
 
 def _point(one: Measured, before: Measured | None) -> dict[str, Any]:
-    delta = one.value - before.value if before is not None else None
     return {
         "version": one.evaluation.version,
         "digest": one.evaluation.digest,
         "sequence": one.evaluation.sequence,
         **one.to_json(),
-        "delta": delta,
-        "direction": direction(delta, one.higher_is_better) if delta is not None else None,
+        "delta": change(before.value, one.value) if before else None,
+        "direction": direction(before.value, one.value, one.higher_is_better) if before else None,
     }
