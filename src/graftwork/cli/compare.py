@@ -96,7 +96,10 @@ _VERSIONS: Columns = {
 
 def _subject(row: Row) -> str:
     on = row["on"]
-    where = on.get("id") or ", ".join(f"{key}={value}" for key, value in on.items())
+    where = ", ".join(f"{key}={value}" for key, value in on.items())
+    if "id" in on:
+        where = "/".join(on[part] for part in ("id", "config") if part in on)
+        where += "".join(f"@{on[part][:12]}" for part in ("revision", "digest") if part in on)
     said = (
         row["name"],
         where if where != row["name"] else "",
@@ -115,12 +118,11 @@ def _column(at: int) -> Any:
         value, delta = row["values"][at], row["deltas"][at - 1]
         if value is None or delta is None:
             return _value(value)
-        change = "" if delta["delta"] is None else f" {delta['delta']:+.3g}"
-        told = f"{_value(value)} ({change.strip()} {delta['direction']}"
+        told = delta["direction"] if delta["delta"] is None else f"{delta['delta']:+.3g} {delta['direction']}"
         if paired := delta["paired"]:
             low, high, p, matched = (paired[field] for field in ("low", "high", "p_corrected", "matched"))
             told += f"; {paired['test']} p={p:.2g}, 95% [{low:+.3g}, {high:+.3g}], n={matched}"
-        return f"{told})"
+        return f"{_value(value)} ({told})"
 
     return cell
 

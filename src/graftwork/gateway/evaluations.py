@@ -15,7 +15,8 @@ from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import actor_of, services_of, tenant_of
 from graftwork.protocol.evaluation_answers import ComparisonAnswer, EvaluationAnswer, EvaluationList, TrendAnswer
-from graftwork.protocol.evaluations import MAX_COUNT, MAX_METRICS, NAME, AnyEvaluation, EvaluationBody, Family, Name
+from graftwork.protocol.evaluation_parts import MAX_COUNT, NAME, Name
+from graftwork.protocol.evaluations import MAX_METRICS, AnyEvaluation, EvaluationBody, Family
 from graftwork.registry.evaluations.evaluations import MAX_COMPARED, MAX_PAGE_SIZE, MAX_TREND
 
 router = APIRouter(tags=["evaluations"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)

@@ -71,6 +71,7 @@ def test_what_makes_them_less_comparable_is_told(book: Book) -> None:
     book.add(B, conditions={"shots": 5}, metrics=[{"name": "a", "value": 1e308, "higher_is_better": True}])
     row = compared(book)["sst2", "test", "a"]
     assert row["notes"] == ["units differ: %, None", "tool differs", "condition shots differs"]
+    assert row["deltas"] == [None]
     book.add(A, metrics=[{"name": "a", "value": -1.7e308, "higher_is_better": False}])
     row = compared(book)["sst2", "test", "a"]
     assert row["higher_is_better"] is None and "do not agree" in row["notes"][0]
@@ -117,7 +118,9 @@ def test_without_ids_in_common_there_is_no_test_and_it_says_so(book: Book, monke
 
 def test_what_differs_of_config_and_metadata_is_listed(book: Book) -> None:
     for rank, targets in ((8, ["v", "q"]), (16, ["q", "v"])):
-        config = json.dumps({"r": rank, "lora_alpha": float("nan"), "target_modules": targets, "own": {"x": rank}})
+        config = json.dumps(
+            {"r": rank, "lora_alpha": float("nan"), "target_modules": targets, "own": {"x": rank, "y": [float("-inf")]}}
+        )
         file = BundleFile("adapter_config.json", len(config), put(book.store, config.encode()))
         book.desk.registry.push(
             "local", "own", Manifest((file,)), kind="lora", base="tiny", base_digest="sha256:" + "b" * 64,

@@ -101,11 +101,13 @@ def _row(values: list[Measured | None]) -> _Row:
     first, *others = values
     known = [one for one in values if one is not None]
     better = _agreed(known)
-    deltas = [_delta(first, other, better) if first is not None and other is not None else None for other in others]
+    deltas = [_delta(first, other, better) for other in others]
     return _Row(values, deltas, list(_notes(known)))
 
 
-def _delta(first: Measured, other: Measured, higher_is_better: bool | None) -> Json:
+def _delta(first: Measured | None, other: Measured | None, higher_is_better: bool | None) -> Json | None:
+    if first is None or other is None or first.unit != other.unit:
+        return None
     delta = change(first.value, other.value)
     relative = delta / abs(first.value) if delta is not None and first.value else None
     return {
@@ -140,7 +142,8 @@ def _notes(known: Sequence[Measured]) -> Iterator[str]:
 
 def _testable(row: _Row, place: int) -> bool:
     pair = (row.values[0], row.values[place])
-    return all(one is not None and "examples" in one.evaluation.body for one in pair)
+    both = all(one is not None and one.evaluation.body.get("examples") for one in pair)
+    return both and row.deltas[place - 1] is not None
 
 
 def _tested(pairs: Sequence[tuple[_Row, int]], scores_of: Callable[[str], Scores]) -> list[Paired]:
@@ -206,6 +209,15 @@ def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(item, Mapping) and item:
             yield from _flat(f"{path}.", item)
         elif isinstance(item, list | tuple):
-            yield path, sorted(item) if all(isinstance(one, str) for one in item) else list(item)
+            yield path, sorted(item) if all(isinstance(one, str) for one in item) else _plain(item)
         else:
-            yield path, str(item) if isinstance(item, float) and not isfinite(item) else item
+            yield path, _plain(item)
+
+
+def _plain(value: Any) -> Any:
+    """A config's value as JSON has it; files of strangers hold NaN and infinities, too."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
