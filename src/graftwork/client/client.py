@@ -13,6 +13,7 @@ import httpx
 from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.client.answers import Answer, AnswerStream
+from graftwork.client.evaluations import Evaluations
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.uploads import upload
 from graftwork.client.verify import verify_versions
@@ -47,6 +48,7 @@ class Client:
         timeout_s: float = 600.0,
     ) -> None:
         self._wire = Wire(url, app, http, timeout_s)
+        self.evaluations = Evaluations(self._wire)
 
     # The registry
 

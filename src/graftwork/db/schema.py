@@ -131,7 +131,7 @@ idempotency_keys = Table(
     Index(None, "created_at"),
 )
 
-#: What was measured of a version; never changed, only added to.
+#: What was measured of a version; only added to: a trigger refuses UPDATE.
 evaluations = Table(
     "evaluations",
     metadata,
@@ -143,6 +143,9 @@ evaluations = Table(
     Column("name", Name, nullable=False),
     Column("split", String(16), nullable=False),  # "" where it is of no split
     Column("source", String(16), nullable=False),
+    Column("comparable", Digest, nullable=False),  # of what it was measured on: the same for what can be compared
+    Column("supersedes", Count, nullable=True),  # number of the one that it corrects
+    Column("blobs", Text, nullable=False),  # canonical JSON: digests of the files that belong to it
     Column("body", Text, nullable=False),  # canonical JSON: all of it
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
@@ -150,6 +153,11 @@ evaluations = Table(
     ForeignKeyConstraint(
         ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
     ),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence", "supersedes"],
+        ["evaluations.tenant", "evaluations.adapter", "evaluations.sequence", "evaluations.number"],
+    ),
+    UniqueConstraint("tenant", "adapter", "sequence", "supersedes"),  # there is one newest form of each
 )
 
 #: The numbers in evaluations. What a metric of a version is now, is its value in the last evaluation that has it.

@@ -25,6 +25,7 @@ from graftwork.gateway import (
     classify,
     embeddings,
     errors,
+    evaluations,
     inference,
     model_list,
     registry_routes,
@@ -39,6 +40,7 @@ from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
 from graftwork.models.base import base_name
+from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -89,7 +91,7 @@ def build_app(
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
-    for router in (registry_routes.router, residency.router):
+    for router in (registry_routes.router, residency.router, evaluations.router):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
             router,
@@ -135,6 +137,7 @@ def _services(
             outline_of,
             partial(_account, settings, outline_of),
         ),
+        evaluations=Evaluations(database, store),
         engine=slot,
         generations=Generations(telemetry),
         poolings=Poolings(telemetry),

@@ -42,9 +42,7 @@ def inference(
     return _door(body, {200: content}, dict.fromkeys(errors, _content(OpenAIError)))
 
 
-def ours(
-    answers: Mapping[int, Answer], *, body: type[Body] | str | None = None, errors: Sequence[int] = ()
-) -> dict[str, Any]:
+def ours(answers: Mapping[int, Answer], *, body: Answer = None, errors: Sequence[int] = ()) -> dict[str, Any]:
     """`openapi_extra` of any other door, by status, whose errors are problems; `body` may be a media type, too."""
     if body is not None:
         errors = (*errors, *_OF_A_BODY, 403)

@@ -16,6 +16,7 @@ from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
+from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -36,6 +37,7 @@ class Services:
     copies: WorkingCopies
     uploads: Uploads
     pushes: PushService
+    evaluations: Evaluations
     engine: EngineSlot
     generations: Generations
     poolings: Poolings

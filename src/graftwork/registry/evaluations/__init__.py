@@ -1,0 +1,1 @@
+"""evaluations: what was measured of versions, kept, compared and followed over time."""
