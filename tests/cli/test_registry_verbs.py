@@ -21,8 +21,9 @@ def adapter(outline: Outline, tmp_path: Path) -> Path:
 
 
 def test_push_list_show_promote_history(cli: Cli, adapter: Path) -> None:
-    pushed = cli("push", str(adapter), "alpha:1.2", "--meta", "team=blue", "--output", "json").json()
-    assert (pushed["semver"], pushed["created"], pushed["metadata"]) == ("1.2.0", True, {"team": "blue"})
+    pushed = cli("push", str(adapter), "alpha:1.2", "--meta", "labels.team=blue", "--output", "json").json()
+    assert (pushed["semver"], pushed["created"]) == ("1.2.0", True)
+    assert pushed["metadata"]["labels"] == {"team": "blue"}
     assert [row["name"] for row in cli("list", "-o", "json").json()] == ["alpha"]
     assert [row["semver"] for row in cli("list", "alpha", "-o", "json").json()] == ["1.2.0"]
     assert cli("promote", "alpha:1.2.0", "--reason", "good", "-o", "json").json()["stage"] == "production"

@@ -33,7 +33,7 @@ class MissingBody(OurBody):
 
 
 class PushBody(OurBody):
-    """POST …/versions: which files make the version, and what it is called."""
+    """POST …/versions: which files make the version, what it is called, and its `Metadata`."""
 
     manifest: dict[str, Any]
     version: str | None = None

@@ -74,11 +74,13 @@ def _insert(tx: Transaction, version: Version) -> Version:
     sequence = adapters.take_sequence(tx, version.tenant, version.adapter, last or 0)
     version = replace(version, sequence=sequence)
     versions.insert(tx, version)
+    version = versions.with_twin(tx, version)
     facts = {
         "base": version.base,
         "base_digest": version.base_digest,
         "kind": version.kind,
         "stage": version.stage,
+        "semantic_digest": version.semantic_digest,
     }
     _append(tx, version, CREATED, {**version.brief(), **facts})
     return version
