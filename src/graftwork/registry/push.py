@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from graftwork.access.names import check_name
 from graftwork.access.tenants import check_tenant
 from graftwork.adapters.outline import Outline
-from graftwork.artifacts.bundle import BundleFile, Manifest
+from graftwork.artifacts.bundle import Manifest
+from graftwork.artifacts.stored import check_stored
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db.canonical import canonical
@@ -26,7 +27,6 @@ from graftwork.registry.versions import Version
 if TYPE_CHECKING:
     from graftwork.adapters.identity import AdapterIdentity
 
-SHOWN_FILES = 20
 MAX_BUNDLE_BYTES = 8 << 30
 
 
@@ -67,6 +67,7 @@ class PushService:
         account_of: the account of an unpacked bundle against that base.
         max_bundle_bytes: how much the files of one bundle may have together, each path counted.
         identity_of: what the files of an unpacked bundle say that they are; for tests.
+        record_base: makes sure that the base has a record with this tenant; told tenant and actor.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class PushService:
         account_of: Callable[[Path], AccountLike],
         max_bundle_bytes: int = MAX_BUNDLE_BYTES,
         identity_of: Callable[[Path], AdapterIdentity] = _identity_of,
+        record_base: Callable[[str, str], object] = lambda tenant, actor: None,
     ) -> None:
         self._registry = registry
         self._store = store
@@ -86,6 +88,7 @@ class PushService:
         self._account_of = account_of
         self._max_bundle_bytes = max_bundle_bytes
         self._identity_of = identity_of
+        self._record_base = record_base
 
     def push(
         self,
@@ -119,11 +122,12 @@ class PushService:
         outline = self._outline_of()
         if name == outline.base:
             raise Conflict(f"{name} is the name of the base model; push the adapter under another name.")
-        self._check_blobs(tenant, manifest)
+        check_stored(self._store, tenant, manifest)
         registered = partial(self._is_registered, tenant, manifest)
         with self._working_copies.trial(tenant, manifest, keep=registered) as folder:
             account, identity = self._account(name, folder)
             kind = account.kind or "unknown"
+            self._record_base(tenant, actor)
             version, created = self._registry.push(
                 tenant,
                 name,
@@ -169,18 +173,6 @@ class PushService:
             return self._registry.has_digest(tenant, manifest.digest())
         except GraftworkError:  # a copy too many is better than one that a version misses
             return True
-
-    def _check_blobs(self, tenant: str, manifest: Manifest) -> None:
-        missing = [file for file in manifest.files if self._store.has(tenant, file.digest) != file.size]
-        if missing:
-            listed = "; ".join(self._missing(tenant, file) for file in missing[:SHOWN_FILES])
-            rest = f"; and {len(missing) - SHOWN_FILES} more" if len(missing) > SHOWN_FILES else ""
-            raise Conflict(f"Upload these blobs, then push again: {listed}{rest}.")
-
-    def _missing(self, tenant: str, file: BundleFile) -> str:
-        stored = self._store.has(tenant, file.digest)
-        why = "" if stored is None else f" (stored with {stored} bytes, the manifest says {file.size})"
-        return f"{file.path} {file.digest}{why}"
 
     def _account(self, name: str, folder: Path) -> tuple[AccountLike, AdapterIdentity]:
         try:
