@@ -38,7 +38,7 @@ def test_everything_that_can_be_said_reads_back_as_it_was_said() -> None:
     [
         ({"code": {"comit": "abc"}}, "metadata.code.comit"),
         ({"language": "en"}, "metadata.language"),
-        ({"datasets": [{"name": "notes"}]}, "metadata.datasets.0.uri"),
+        ({"datasets": [{"url": "notes"}]}, "metadata.datasets.0.url"),
         ({"training": {"metrics": {"loss": "low"}}}, "metadata.training.metrics.loss"),
         ({"author": "x" * 1025}, "metadata.author"),
         ({"adapter": {"rank": True}}, "metadata.adapter.rank"),

@@ -37,7 +37,7 @@ class AdapterFacts(OurBody):
 class DatasetFacts(OurBody):
     """One snapshot of data that the adapter was trained on."""
 
-    uri: Line = Field(description="Where it is.")
+    uri: Line | None = Field(default=None, description="Where it is.")
     digest: Line | None = Field(default=None, description="Of its content: `sha256:…`, or a library's fingerprint.")
     name: Line | None = Field(default=None, description="What people call it.")
     split: Line | None = Field(default=None, description="Which part of it: train, …")
