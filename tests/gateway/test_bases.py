@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -13,8 +14,11 @@ import httpx
 import pytest
 from safetensors.torch import load_file, save_file
 
+from graftwork.artifacts.bundle import BundleFile
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.client import Client
+from graftwork.client.downloads import download
+from graftwork.client.wire import Wire
 from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused, Unavailable
 from graftwork.gateway.app import build_app
 from graftwork.settings import Settings
@@ -228,6 +232,25 @@ def test_stored_bytes_that_went_bad_are_never_pulled_and_repaired_by_the_next_pu
         assert not (tmp_path / "pulled").exists()
         assert served.client.bases.push(sharded, name="tiny") == pushed
     served.client.bases.pull("tiny", tmp_path / "pulled")
+
+
+def test_a_large_blob_that_went_bad_breaks_off_before_its_end(served: Served, tmp_path: Path) -> None:
+    content = bytes(range(256)) * (3 << 12)  # three chunks
+    file = BundleFile("weights", len(content), f"sha256:{hashlib.sha256(content).hexdigest()}")
+    served.http.put(
+        f"/api/v1/blobs/{file.digest}", content=content, headers={"content-type": "application/octet-stream"}
+    )
+    [blob] = [found for found in served.folder.rglob(file.digest.removeprefix("sha256:")) if found.is_file()]
+    blob.chmod(0o644)
+    blob.write_bytes(content[:-1] + b"x")
+    with pytest.raises(Damaged):
+        download(Wire(None, None, served.http, 60.0), tmp_path / "weights", file)
+    assert (tmp_path / "weights").stat().st_size < len(content)
+    served.http.put(
+        f"/api/v1/blobs/{file.digest}", content=content, headers={"content-type": "application/octet-stream"}
+    )
+    download(Wire(None, None, served.http, 60.0), tmp_path / "weights", file)
+    assert (tmp_path / "weights").read_bytes() == content
 
 
 def test_a_blob_is_read_from_any_byte_on(served: Served) -> None:

@@ -17,6 +17,9 @@ Reference = Annotated[str, typer.Argument(metavar="REF", help="NAME, NAME:1.4.0,
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The adapter's name.")]
 Reason = Annotated[str | None, typer.Option(help="Why, for the history.")]
 
+#: Of metadata, what other lines of a version say.
+_SHOWN = ("base.", "adapter.")
+
 alias_app = typer.Typer(no_args_is_help=True, help="Move the names that point at versions.")
 
 
@@ -187,8 +190,7 @@ def _print_version(version: Row) -> None:
             "tensors": len(account.get("tensors", ())) or None,
             "files": [file["path"] for file in version["manifest"]["files"]],
             "content": version["semantic_digest"],
-            "same as": version.get("same_content_as"),
-            "metadata": [f"{key}={value}" for key, value in flat(version["metadata"])],
+            "metadata": [f"{key}={value}" for key, value in flat(version["metadata"]) if not key.startswith(_SHOWN)],
             "created": f"{version['created_at']} by {version['created_by']}",
         }
     )

@@ -19,7 +19,7 @@ def download(wire: Wire, path: Path, file: BundleFile) -> None:
     """Bring the file to `path`; what lies there already is its beginning.
 
     Raises:
-        Damaged: the server's bytes are missing or wrong; nothing is left at `path`.
+        Damaged: the server's bytes are missing or wrong; what has come, if anything, is not the whole file.
         Unavailable: the server was away for too long; what has come stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
