@@ -14,9 +14,10 @@ import httpx
 import pytest
 from safetensors.torch import load_file, save_file
 
-from graftwork.artifacts.bundle import BundleFile
+from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.client import Client
+from graftwork.client.bases import _partial
 from graftwork.client.downloads import download
 from graftwork.client.wire import Wire
 from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused, Unavailable
@@ -205,14 +206,40 @@ def test_a_pull_that_fails_leaves_nothing_half_and_the_next_one_goes_on(
 
 
 def test_only_one_fetches_into_a_folder(served: Served, sharded: Path, tmp_path: Path) -> None:
-    from graftwork.artifacts.bundle import Manifest
-    from graftwork.client.bases import _partial
-
     manifest = Manifest.from_json(served.client.bases.push(sharded, name="tiny")["manifest"])
     target = tmp_path / "pulled"
     with _partial(target, manifest), pytest.raises(Conflict, match="Somebody else"):
         served.client.bases.pull("tiny", target)
     served.client.bases.pull("tiny", target)
+
+
+@pytest.mark.parametrize(
+    ("path", "manifest_digest", "error"),
+    [
+        ("../evil", None, InvalidRequest),
+        ("/tmp/evil", None, InvalidRequest),
+        ("evil", "sha256:" + "0" * 64, Damaged),
+    ],
+)
+def test_a_server_that_lies_makes_nobody_write_elsewhere(
+    tmp_path: Path, path: str, manifest_digest: str | None, error: type[Exception]
+) -> None:
+    base = {"manifest": {"files": [{**FILE, "path": path}]}, "manifest_digest": manifest_digest}
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json=base))
+    with httpx.Client(transport=transport, base_url="http://test") as http, pytest.raises(error):
+        Client(http=http).bases.pull("tiny", tmp_path / "in" / "pulled")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_the_way_is_not_followed(served: Served, sharded: Path, tmp_path: Path) -> None:
+    manifest = Manifest.from_json(served.client.bases.push(sharded, name="tiny")["manifest"])
+    (elsewhere := tmp_path / "elsewhere").write_text("mine")
+    target = tmp_path / "pulled"
+    with _partial(target, manifest) as partial:
+        (partial / "config.json").symlink_to(elsewhere)
+    with pytest.raises(OSError):
+        served.client.bases.pull("tiny", target)
+    assert (elsewhere.read_text(), target.exists()) == ("mine", False)
 
 
 def test_stored_bytes_that_went_bad_are_never_pulled_and_repaired_by_the_next_push(

@@ -118,9 +118,9 @@ def _services(
     prepared = _prepared(settings)
     outline_of = given_outline or (lambda: prepared().outline)
     registry, snapshots = Registry(database), SnapshotReader(database)
-    bases = Bases(database)
+    base_records = Bases(database)
     record_base = _recording(
-        bases, base, (lambda: identify_base(outline_of(), None if given_outline else prepared().folder))
+        base_records, base, lambda: identify_base(outline_of(), None if given_outline else prepared().folder)
     )
     store = open_store(settings.artifacts, settings.artifacts_keyring)
     copies = WorkingCopies(settings.bundles, store, settings.bundle_cache_bytes)
@@ -146,8 +146,8 @@ def _services(
             partial(_account, settings, outline_of),
             record_base=record_base,
         ),
-        bases=bases,
-        base_pushes=BasePushes(bases, store, copies, _survey),
+        bases=base_records,
+        base_pushes=BasePushes(base_records, store, copies, _survey),
         record_base=record_base,
         engine=slot,
         generations=Generations(telemetry),

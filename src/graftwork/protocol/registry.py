@@ -37,7 +37,7 @@ class PushBody(OurBody):
 
     manifest: dict[str, Any]
     version: str | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(default_factory=dict, description="By the schema in docs/reference/metadata.md.")
 
 
 class PromoteBody(OurBody):
