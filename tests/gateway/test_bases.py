@@ -231,6 +231,15 @@ def test_a_server_that_lies_makes_nobody_write_elsewhere(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("sent", [b"", b"abc", b"abcde", b"abcdef"])
+def test_a_server_that_sends_other_bytes_is_not_asked_for_ever(tmp_path: Path, sent: bytes) -> None:
+    file = BundleFile("x", 5, f"sha256:{hashlib.sha256(b'vwxyz').hexdigest()}")
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=httpx.ByteStream(sent)))
+    with httpx.Client(transport=transport, base_url="http://test") as http, pytest.raises(Damaged):
+        download(Wire(None, None, http, 1.0), tmp_path / "x", file)
+    assert not (tmp_path / "x").exists()
+
+
 def test_a_link_in_the_way_is_not_followed(served: Served, sharded: Path, tmp_path: Path) -> None:
     manifest = Manifest.from_json(served.client.bases.push(sharded, name="tiny")["manifest"])
     (elsewhere := tmp_path / "elsewhere").write_text("mine")

@@ -26,14 +26,16 @@ from support.fixtures import Tiny
 EXAMPLES = [{"input_ids": [1 + n, 2, 3, 4], "labels": [1 + n, 2, 3, 4]} for n in range(4)]
 
 
-def train(tiny: Tiny, folder: Path, callback: GraftworkCallback, *, with_peft: bool = True) -> Trainer:
+def train(
+    tiny: Tiny, folder: Path, callback: GraftworkCallback, *, with_peft: bool = True, name: str = "default"
+) -> Trainer:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # transformers' and peft's own
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_pretrained(tiny.base.folder)
         if with_peft:
             config = peft.LoraConfig(r=2, lora_alpha=4, target_modules=["v_proj", "q_proj"], task_type="CAUSAL_LM")
-            model = peft.get_peft_model(model, config)
+            model = peft.get_peft_model(model, config, adapter_name=name)
         args = TrainingArguments(
             str(folder), max_steps=2, per_device_train_batch_size=2, learning_rate=3e-3, logging_steps=1,
             save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, seed=7,
@@ -65,6 +67,15 @@ def test_what_was_trained_is_registered_with_how_it_was_trained(tiny: Tiny, clie
     assert metadata["parents"] == [f"notes@{client.show('notes:1.0.0')['digest']}"]
     assert (metadata["author"], metadata["adapter"]["rank"]) == ("Ada", 2)
     assert metadata["adapter"]["peft_version"] == peft.__version__
+
+
+def test_an_adapter_with_a_name_of_its_own_is_found_where_peft_saves_it(
+    tiny: Tiny, client: Client, tmp_path: Path
+) -> None:
+    callback = GraftworkCallback("notes", folder=tmp_path / "mine", client=client)
+    train(tiny, tmp_path / "run", callback, name="notes")
+    assert (callback.error, callback.folder) == (None, tmp_path / "mine" / "notes")
+    assert [adapter["name"] for adapter in client.adapters()] == ["notes"]
 
 
 def test_a_failed_registration_is_told_and_loses_nothing(

@@ -29,13 +29,15 @@ def download(wire: Wire, path: Path, file: BundleFile) -> None:
             furthest, pauses = have, iter(PAUSES_S)
         try:
             _append(wire, path, file, have if have < file.size else 0)
+            if _size(path) != file.size:
+                break
         except Unavailable:
             if _size(path) <= have:  # nothing came: is it the server, or the file?
                 _check_stored(wire, file)
                 if (pause := next(pauses, None)) is None:
                     raise
                 time.sleep(pause)
-    if digest_of_file(path) != file.digest:
+    if _size(path) != file.size or digest_of_file(path) != file.digest:
         path.unlink()
         raise Damaged(f"{file.path} did not come as its digest says; fetch it again.")
 
@@ -49,6 +51,8 @@ def _append(wire: Wire, path: Path, file: BundleFile, begin: int) -> None:
         with os.fdopen(os.open(path, flags, 0o644), "wb") as out:
             for chunk in response.iter_raw():
                 out.write(chunk)
+                if out.tell() > file.size:  # whatever else it sends
+                    break
     except httpx.TransportError as error:
         raise Unavailable(f"The connection broke while {file.path} came: {error}.") from error
     finally:

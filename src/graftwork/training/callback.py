@@ -55,9 +55,10 @@ class GraftworkCallback(TrainerCallback):  # type: ignore[misc]
         raise_errors: bool = False,
     ) -> None:
         self.reference = reference
-        self.folder = Path(folder) if folder is not None else None
+        self.folder: Path | None = None  #: where the adapter was saved
         self.version: dict[str, Any] | None = None  #: what was registered
         self.error: Exception | None = None  #: why nothing was
+        self._place = folder
         self._parent, self._dataset, self._metadata = parent, dataset, metadata
         self._client, self._url, self._raise_errors = client, url, raise_errors
         self._code: dict[str, Any] = {}
@@ -71,10 +72,13 @@ class GraftworkCallback(TrainerCallback):  # type: ignore[misc]
         if not state.is_world_process_zero:
             return
         self.version = self.error = None
-        folder = self.folder = self.folder or Path(args.output_dir) / "adapter"
+        folder = self.folder = Path(self._place or Path(args.output_dir) / "adapter")
         try:
             model = _peft_model(more.get("model"))
-            model.save_pretrained(str(folder))
+            name = model.active_adapters[0]
+            model.save_pretrained(str(folder), selected_adapters=[name])
+            if name != "default":
+                folder = self.folder = folder / name  # where PEFT puts it
             metadata = self._described(args, state, model, more.get("train_dataloader"))
             self.version = send(folder, self.reference, metadata, client=self._client, url=self._url)
         except Exception as error:  # whatever it is, the training was not in vain
