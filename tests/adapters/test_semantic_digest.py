@@ -144,3 +144,12 @@ def test_the_identity_says_what_the_config_says(folder: Path) -> None:
     config, found = AdapterFolder.open(folder).config, identify(folder)
     assert (found.alpha, found.peft_version) == (config["lora_alpha"], config["peft_version"])
     assert found.target_modules == tuple(sorted(config["target_modules"]))
+
+
+def test_of_the_adapters_library_only_what_it_trains_with_is_left_out() -> None:
+    from graftwork.adapters.bottleneck.config_reader import _HARMLESS
+
+    assert OF_TRAINING["BOTTLENECK"] == _HARMLESS - {"architecture"}
+    inner = {"reduction_factor": 16, "dropout": 0.1, "phm_bias": False}
+    made = canonical_config({"config": inner, "model_name": "somewhere", "version": "adapters.1.3.0"})
+    assert made == {"config": {"reduction_factor": 16, "phm_bias": False}, "version": "adapters.1.3.0"}
