@@ -17,6 +17,7 @@ from graftwork import errors
 from graftwork.adapters.kinds import AdapterKind, all_kinds
 from graftwork.cli.context import OutputFormat
 from graftwork.protocol.errors import ERRORS
+from graftwork.protocol.metadata import Metadata
 from graftwork.settings import Settings
 from graftwork.telemetry import ENGINE_COUNTERS, ENGINE_LABELS, Telemetry
 
@@ -263,6 +264,52 @@ def _tree(error: type[errors.GraftworkError], before: str = "") -> Iterator[str]
             yield from _tree(child, before + "  ")
 
 
+def metadata() -> str:
+    """Every field of a version's metadata with its type and meaning."""
+    lines = [
+        "# Metadata of a version\n",
+        "Said at the push (`--meta KEY=VALUE` with dotted keys, `--metadata FILE`, `metadata` in the body or in "
+        "Python), checked against this table at every door, and never changed afterwards. Every field may be left out; "
+        "texts have at most 1024 characters, a description 16384. An unknown field is refused (422, with its name); "
+        "your own go under `labels`. What older versions were given stays as it was and can be read.\n",
+        "`base.weights_digest` and everything under `adapter` is filled in from the base and the files; whoever says "
+        "something else is refused. When a version was made and who pushed it (`created_at`, `created_by`) is the "
+        "server's word.\n",
+        "| field | type | meaning |",
+        "|---|---|---|",
+    ]
+    lines += [_row(f"`{name}`", kind, meaning) for name, kind, meaning in _fields(Metadata.model_json_schema())]
+    return "\n".join(lines) + "\n"
+
+
+def _fields(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Dotted names, JSON types and descriptions of all fields below an object."""
+    inner = schema.get("$defs", {})
+
+    def walk(shape: dict[str, Any], before: str) -> Iterator[tuple[str, str, str]]:
+        for name, field in shape["properties"].items():
+            kinds = [one for one in field.get("anyOf", [field]) if one.get("type") != "null"]
+            items = kinds[0].get("items", {})
+            place = kinds[0].get("$ref") or items.get("$ref")
+            many = "[]" if "$ref" in items else ""
+            if place:
+                yield from walk(inner[place.rpartition("/")[2]], f"{before}{name}{many}.")
+            else:
+                yield f"{before}{name}", " or ".join(map(_json_type, kinds)), field["description"]
+
+    return walk(schema, "")
+
+
+def _json_type(schema: dict[str, Any]) -> str:
+    words = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+    if schema["type"] == "array":
+        return f"list of {_json_type(schema['items'])}"
+    if schema["type"] == "object":
+        values = schema.get("additionalProperties")
+        return f"object of {_json_type(values)}" if isinstance(values, dict) else "object"
+    return words[schema["type"]]
+
+
 def kinds() -> str:
     """Every kind of adapter with its features, served or refused, and PEFT's types that are no kind here."""
     found = all_kinds()
@@ -321,6 +368,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics.md": metrics,
     "errors.md": error_page,
     "kinds.md": kinds,
+    "metadata.md": metadata,
 }
 
 

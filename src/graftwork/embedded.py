@@ -36,9 +36,12 @@ from graftwork.engine.request import (
 from graftwork.engine.residency import Residency
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.errors import InvalidRequest, Unavailable
+from graftwork.models.base import PreparedBase
+from graftwork.models.base_identity import identify_base
 from graftwork.models.prepare import prepare_base
 from graftwork.protocol.adapters import MAX_ADAPTERS, ScaledAdapter, read_salt
 from graftwork.protocol.structured import AnswerForm, form_of
+from graftwork.registry.bases import Bases
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -97,7 +100,14 @@ class Engine:
             self._store = open_store(self.settings.artifacts, self.settings.artifacts_keyring)
             copies = WorkingCopies(self.settings.bundles, self._store, self.settings.bundle_cache_bytes)
             account_of = partial(account_folder, outline=prepared.outline, max_rank=self.settings.max_rank)
-            self._pushes = PushService(self.registry, self._store, copies, lambda: prepared.outline, account_of)
+            self._pushes = PushService(
+                self.registry,
+                self._store,
+                copies,
+                lambda: prepared.outline,
+                account_of,
+                record_base=partial(_record, Bases(database), prepared),
+            )
             self._runner = stack.enter_context(asyncio.Runner())
             self._engine: AsyncEngine = create_engine(self.settings, prepared, VersionFiles(self._snapshots, copies))
             self._runner.run(self._engine.start())
@@ -338,3 +348,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
+
+
+def _record(bases: Bases, base: PreparedBase, tenant: str, actor: str) -> None:
+    bases.register(tenant, base.name, identify_base(base.outline, base.folder), actor=actor)

@@ -2,6 +2,7 @@
 
     GraftworkError
     ├── InvalidRequest          the caller's words are wrong; `field` says where
+    │   └── InvalidMetadata     what a version is described by breaks its schema, or contradicts the files
     ├── NotFound                no such thing, or not for you: the two look alike
     │   └── UnknownModel        a reference names nothing that can answer
     ├── Conflict                the thing is taken, in use, or moved meanwhile
@@ -38,6 +39,10 @@ class InvalidRequest(GraftworkError):
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
         self.field = field
+
+
+class InvalidMetadata(InvalidRequest):
+    """A version's metadata do not follow their schema, or contradict its files."""
 
 
 class NotFound(GraftworkError):

@@ -10,6 +10,7 @@ import yaml
 
 from graftwork.adapters.outline import Outline
 from graftwork.testing import write_lora
+from support.fixtures import Tiny
 
 if TYPE_CHECKING:
     from cli.conftest import Cli
@@ -21,8 +22,9 @@ def adapter(outline: Outline, tmp_path: Path) -> Path:
 
 
 def test_push_list_show_promote_history(cli: Cli, adapter: Path) -> None:
-    pushed = cli("push", str(adapter), "alpha:1.2", "--meta", "team=blue", "--output", "json").json()
-    assert (pushed["semver"], pushed["created"], pushed["metadata"]) == ("1.2.0", True, {"team": "blue"})
+    pushed = cli("push", str(adapter), "alpha:1.2", "--meta", "labels.team=blue", "--output", "json").json()
+    assert (pushed["semver"], pushed["created"]) == ("1.2.0", True)
+    assert pushed["metadata"]["labels"] == {"team": "blue"}
     assert [row["name"] for row in cli("list", "-o", "json").json()] == ["alpha"]
     assert [row["semver"] for row in cli("list", "alpha", "-o", "json").json()] == ["1.2.0"]
     assert cli("promote", "alpha:1.2.0", "--reason", "good", "-o", "json").json()["stage"] == "production"
@@ -192,3 +194,70 @@ def test_an_adapter_for_another_base_is_refused_with_the_shapes(cli: Cli, tmp_pa
     ran = cli("push", str(folder), "alpha")
     assert ran.code == 1
     assert "16" in ran.err and "8" in ran.err
+
+
+def test_bases_are_recorded_listed_and_shown(cli: Cli, adapter: Path) -> None:
+    pushed = cli("push", str(adapter), "alpha", "-o", "json").json()
+    [base] = cli("base", "list", "-o", "json").json()
+    assert (base["name"], base["weights_digest"]) == ("fake-base", pushed["base_digest"])
+    assert base["config_digest"] is not None
+    shown = cli("base", "show", f"fake-base@{base['digest'][:19]}", "-o", "json").json()
+    assert shown == {**base, "manifest": None} == cli("base", "register", "-o", "json").json()
+    assert cli("base", "pull", "fake-base", "somewhere").code == 1
+    assert "fake-base" in cli("base", "list").out
+
+
+def test_a_base_goes_into_the_store_and_comes_out(cli: Cli, tiny: Tiny, tmp_path: Path) -> None:
+    folder = tiny.base.folder
+    pushed = cli("base", "push", str(folder), "--name", "tiny", "--source", "org/tiny", "-o", "json").json()
+    assert pushed["weights_digest"] == tiny.outline.weights_digest
+    shown = cli("base", "pull", f"tiny@{pushed['digest']}", str(tmp_path / "pulled"))
+    assert (shown.code, "org/tiny" in shown.out) == (0, True)
+    assert (tmp_path / "pulled" / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+
+
+def test_metadata_by_dotted_keys_and_by_file(cli: Cli, adapter: Path, tmp_path: Path) -> None:
+    (file := tmp_path / "about.yaml").write_text("author: Ada\ncode: {repo: r, commit: abc}\nlanguage: [fr]\n")
+    options = (
+        "--metadata", str(file), "--meta", "code.commit=12e4567", "--meta", "code.dirty=true",
+        "--meta", "language=en,de", "--meta", "training.hyperparameters.learning_rate=2e-4",
+        "--meta", "training.hyperparameters.optimizer=adamw", "--meta", "labels.team=7",
+    )  # fmt: skip
+    metadata = cli("push", str(adapter), "alpha", *options, "-o", "json").json()["metadata"]
+    assert metadata["author"] == "Ada"
+    assert metadata["code"] == {"repo": "r", "commit": "12e4567", "dirty": True}
+    assert metadata["language"] == ["en", "de"]
+    assert metadata["training"]["hyperparameters"] == {"learning_rate": 2e-4, "optimizer": "adamw"}
+    assert metadata["labels"] == {"team": "7"}
+    assert "training.hyperparameters.learning_rate=0.0002" in cli("show", "alpha").out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--meta", "team=blue"], 1, "metadata.labels.team"),
+        (["--meta", "code.dirty=perhaps"], 1, "metadata.code.dirty"),
+        (["--meta", "author"], 2, "KEY=VALUE"),
+        (["--meta", "a..b=1"], 2, "KEY=VALUE"),
+        (["--meta", "author=x", "--meta", "author.name=y"], 2, "a value of its own"),
+        (["--metadata", "missing.yaml"], 1, "missing.yaml"),
+        (["--metadata", "wrong.yaml"], 2, "neither JSON nor YAML"),
+        (["--metadata", "list.json"], 2, "an object"),
+    ],
+)
+def test_metadata_that_cannot_be_read_are_refused(
+    cli: Cli, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.yaml").write_text("a: [")
+    Path("list.json").write_text("[]")
+    done = cli("push", str(adapter), "alpha", *options)
+    assert (done.code, said in done.err) == (code, True)
+
+
+def test_other_files_of_the_same_content_are_told(cli: Cli, adapter: Path) -> None:
+    cli("push", str(adapter), "alpha")
+    (adapter / "README.md").write_text("news")
+    done = cli("push", str(adapter), "alpha", "-o", "json")
+    assert (done.json()["same_content_as"], done.json()["semver"]) == ("alpha:1.0.0", "1.0.1")
+    assert "those of alpha:1.0.0" in done.err

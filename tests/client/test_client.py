@@ -64,11 +64,11 @@ def test_push_uploads_only_what_is_missing(served: Served, tmp_path: Path) -> No
     folder = write_lora(tmp_path / "a", served.engine.outline)
     requests: list[str] = []
     served.http.event_hooks["request"].append(lambda request: requests.append(request.method))
-    first = served.client.push(folder, "alpha:1.0.0", metadata={"team": "blue"})
+    first = served.client.push(folder, "alpha:1.0.0", metadata={"labels": {"team": "blue"}})
     again = served.client.push(folder, "alpha")
     assert (first["created"], again["created"], again["digest"]) == (True, False, first["digest"])
     assert requests.count("PUT") == 2
-    assert served.client.show("alpha")["metadata"] == {"team": "blue"}
+    assert served.client.show("alpha")["metadata"]["labels"] == {"team": "blue"}
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["sent whole", "sent in parts"])

@@ -30,7 +30,7 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("page", ["cli.md", "settings.md", "metrics.md", "errors.md", "kinds.md"])
+@pytest.mark.parametrize("page", ["cli.md", "settings.md", "metrics.md", "errors.md", "kinds.md", "metadata.md"])
 def test_generated_pages_are_what_the_code_says(page: str) -> None:
     made = generator()
     assert text_of(f"docs/reference/{page}") == made.NOTE + made.PAGES[page](), "run: python docs/generate.py"

@@ -13,7 +13,7 @@ KEY = {"idempotency-key": "6c2f6f0e-0d1c-4a59-9d2c-0d6f2f4bdb1e"}
 
 def test_a_push_with_the_same_key_and_body_is_answered_word_for_word(served: Served) -> None:
     version = served.push("alpha:1.0.0")
-    body = {"manifest": version["manifest"], "version": "2.0.0", "metadata": {"team": "blue"}}
+    body = {"manifest": version["manifest"], "version": "2.0.0", "metadata": {"labels": {"team": "blue"}}}
     door = "/api/v1/adapters/beta/versions"
     first = served.http.post(door, json=body, headers=KEY)
     served.client.promote("beta:2.0.0")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from graftwork.errors import InvalidMetadata
 from graftwork.testing import write_lora
 from support.served import Served
 
@@ -224,3 +225,23 @@ def test_an_adapter_shows_its_versions_the_newest_first(served: Served) -> None:
     shown = served.http.get("/api/v1/adapters/alpha").json()
     assert shown["production"] == "alpha:1.0.0"
     assert [version["semver"] for version in shown["versions"]] == ["1.1.0", "1.0.0"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"team": "blue"}, "metadata.team"),
+        ({"adapter": {"rank": 5}}, "metadata.adapter.rank"),
+        ({"parents": ["beta"]}, "metadata.parents.0"),
+    ],
+)
+def test_wrong_metadata_are_a_422_with_their_field(served: Served, metadata: dict[str, Any], field: str) -> None:
+    manifest = served.push("alpha")["manifest"]
+    body = {"manifest": manifest, "metadata": metadata}
+    response = served.http.post("/api/v1/adapters/gamma/versions", json=body)
+    told = response.json()
+    assert (response.status_code, told["code"], told["field"]) == (422, "invalid_metadata", field)
+    with pytest.raises(InvalidMetadata) as caught:
+        served.client.push(served.folder / "lora-0", "gamma", metadata=metadata)
+    assert caught.value.field == field
+    assert [adapter["name"] for adapter in served.client.adapters()] == ["alpha"]

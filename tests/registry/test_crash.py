@@ -45,7 +45,7 @@ if where:
 
 contents = {f"file-{number}": bytes([number]) * 100 for number in range(3)}
 digest = lambda data: "sha256:" + hashlib.sha256(data).hexdigest()
-outline = SimpleNamespace(base="tiny", weights_digest="sha256:" + "b" * 64)
+outline = SimpleNamespace(base="tiny", weights_digest="sha256:" + "b" * 64, source="tiny", revision=None)
 account = SimpleNamespace(ok=True, kind="lora", problems=(), rank=8, bytes=8, to_json=lambda: {"ok": True})
 store = LocalStore(home / "artifacts")
 with Database(url) as database:
@@ -53,8 +53,10 @@ with Database(url) as database:
         store.put("local", digest(data), [data])
     manifest = Manifest(tuple(BundleFile(path, len(data), digest(data)) for path, data in contents.items()))
     service = PushService(
-        Registry(database), store, WorkingCopies(home / "bundles", store), lambda: outline, lambda folder:
-        account
+        Registry(database), store, WorkingCopies(home / "bundles", store), lambda: outline, lambda folder: account,
+        identity_of=lambda folder: SimpleNamespace(
+            semantic_digest="sha256:" + "c" * 64, alpha=16, target_modules=None, peft_version=None
+        ),
     )
     service.push("local", "tone", manifest, actor="me")
 """

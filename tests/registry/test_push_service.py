@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from graftwork.adapters.identity import AdapterIdentity
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores.memory import MemoryStore
 from graftwork.artifacts.working_copy import WorkingCopies
-from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused, Unavailable
+from graftwork.errors import Conflict, Damaged, InvalidMetadata, InvalidRequest, NotFound, Refused, Unavailable
 from graftwork.registry.push import MAX_BUNDLE_BYTES, PushResult, PushService
 
 if TYPE_CHECKING:
     from registry.conftest import Desk
 
+IDENTITY = AdapterIdentity("sha256:" + "c" * 64, 16, ("q_proj", "v_proj"), "0.18.0")
 FILES = {"adapter_config.json": b"{}", "adapter_model.safetensors": b"weights"}
 
 
@@ -64,6 +66,7 @@ class Counter:
     desk: Desk
     folder: Path
     account: FakeAccount = FakeAccount()
+    identity: AdapterIdentity = IDENTITY
     max_bundle_bytes: int = MAX_BUNDLE_BYTES
     seen: list[dict[str, bytes]] = field(default_factory=list)
     store: MemoryStore = field(default_factory=MemoryStore)
@@ -79,7 +82,10 @@ class Counter:
 
     def push(self, manifest: Manifest, name: str = "tone", **more: Any) -> PushResult:
         copies = WorkingCopies(self.folder, self.store)
-        service = PushService(self.desk.registry, self.store, copies, outline, self.account_of, self.max_bundle_bytes)
+        service = PushService(
+            self.desk.registry, self.store, copies, outline, self.account_of, self.max_bundle_bytes,
+            identity_of=lambda _: self.identity,
+        )  # fmt: skip
         return service.push(more.pop("tenant", "local"), name, manifest, actor="me", **more)
 
     def copies(self) -> list[str]:
@@ -104,7 +110,7 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
 
 
 def test_a_push_registers_what_the_account_saw(counter: Counter) -> None:
-    result = counter.push(counter.upload(FILES), semver="1.4", metadata={"a": 1})
+    result = counter.push(counter.upload(FILES), semver="1.4", metadata={"labels": {"a": 1}})
     version = result.version
     assert result.created
     assert counter.seen == [FILES]
@@ -201,7 +207,7 @@ def test_a_refused_push_leaves_no_working_copy_and_the_next_one_works(counter: C
     assert counter.copies() == []
     counter.account = FakeAccount()
     with pytest.raises(InvalidRequest):
-        counter.push(manifest, metadata={"x": float("nan")})
+        counter.push(manifest, metadata={"labels": {"x": float("nan")}})
     assert counter.copies() == []
     assert counter.push(manifest).created
     assert counter.copies() == sorted(FILES)
@@ -243,3 +249,61 @@ def test_a_long_list_of_missing_blobs_is_cut_short(counter: Counter) -> None:
     many = {f"file-{number}": str(number).encode() for number in range(25)}
     with pytest.raises(Conflict, match="and 5 more"):
         counter.push(manifest_of(many))
+
+
+def test_what_files_and_base_say_is_filled_in(counter: Counter) -> None:
+    said = {"author": "me", "base": {"id": "org/tiny", "revision": "main"}, "adapter": {"rank": 8}}
+    version = counter.push(counter.upload(FILES), metadata=said).version
+    assert version.semantic_digest == counter.identity.semantic_digest
+    assert version.metadata == {
+        "author": "me",
+        "base": {"id": "org/tiny", "revision": "main", "weights_digest": "sha256:" + "b" * 64},
+        "adapter": {
+            "kind": "lora", "rank": 8, "alpha": 16, "target_modules": ("q_proj", "v_proj"), "peft_version": "0.18.0",
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"adapter": {"rank": 4}}, "metadata.adapter.rank"),
+        ({"adapter": {"alpha": 8.0}}, "metadata.adapter.alpha"),
+        ({"adapter": {"target_modules": ["q_proj"]}}, "metadata.adapter.target_modules"),
+        ({"adapter": {"kind": "ia3"}}, "metadata.adapter.kind"),
+        ({"adapter": {"peft_version": "0.1"}}, "metadata.adapter.peft_version"),
+        ({"base": {"weights_digest": "sha256:" + "a" * 64}}, "metadata.base.weights_digest"),
+        ({"parents": ["nobody:1.0.0"]}, "metadata.parents.0"),
+        ({"parents": ["No Name"]}, "metadata.parents.0"),
+        ({"team": "blue"}, "metadata.team"),
+        ({"code": {"dirty": "yes"}}, "metadata.code.dirty"),
+    ],
+)
+def test_metadata_that_are_not_so_are_refused_by_their_field(counter: Counter, said: Any, field: str) -> None:
+    with pytest.raises(InvalidMetadata) as caught:
+        counter.push(counter.upload(FILES), metadata=said)
+    assert (caught.value.field, counter.is_empty(), counter.copies()) == (field, True, [])
+
+
+def test_the_order_of_targets_does_not_contradict_the_files(counter: Counter) -> None:
+    assert counter.push(counter.upload(FILES), metadata={"adapter": {"target_modules": ["v_proj", "q_proj"]}}).created
+
+
+def test_a_parent_is_kept_by_its_digest_wherever_its_alias_goes(counter: Counter) -> None:
+    first = counter.push(counter.upload(FILES)).version
+    counter.desk.promote("tone")
+    child = counter.push(counter.upload({**FILES, "more": b"more"}), metadata={"parents": ["tone@production"]}).version
+    assert child.metadata is not None
+    assert child.metadata["parents"] == (f"tone@{first.digest}",)
+
+
+def test_other_files_of_the_same_content_are_a_version_that_says_so(counter: Counter) -> None:
+    manifests = [counter.upload({**FILES, "README.md": text}) for text in (b"1", b"2", b"3")]
+    first, second, third = (counter.push(manifest).version for manifest in manifests)
+    assert first.same_content_as is None
+    assert (second.same_content_as, third.same_content_as) == ("tone:1.0.0", "tone:1.0.0")
+    assert len({first.digest, second.digest, third.digest}) == 3
+    assert counter.desk.registry.show("local", "tone:1.0.1").same_content_as == "tone:1.0.0"
+    assert counter.push(counter.upload({**FILES, "README.md": b"1"}), name="other").version.same_content_as is None
+    counter.identity = AdapterIdentity("sha256:" + "d" * 64)
+    assert counter.push(counter.upload({**FILES, "README.md": b"4"})).version.same_content_as is None

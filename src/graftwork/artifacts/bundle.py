@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -84,8 +84,8 @@ class Manifest:
         return cls(tuple(_file_from_json(entry) for entry in files))
 
     @classmethod
-    def of_folder(cls, folder: Path) -> Manifest:
-        """The manifest of the files in a folder and the folders below it.
+    def of_folder(cls, folder: Path, *, keep: Callable[[str], bool] = lambda path: True) -> Manifest:
+        """The manifest of the files in a folder and the folders below it, of those whose path is to be kept.
 
         Names that begin with a dot (`.git`, `.DS_Store`, `.env`) are left out, except `.eval_results`. A link
         to a file inside the folder counts as that file.
@@ -98,7 +98,7 @@ class Manifest:
         root = folder.resolve()
         if not root.is_dir():
             raise InvalidRequest(f"{folder} is not a folder.", field="folder")
-        paths = list(_files_below(root, root))
+        paths = [path for path in _files_below(root, root) if keep(path.relative_to(root).as_posix())]
         if not paths:
             raise InvalidRequest(f"{folder} holds no files.", field="folder")
         return cls(tuple(_file_on_disk(root, path) for path in paths))

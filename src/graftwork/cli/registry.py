@@ -9,13 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from graftwork.cli.context import context_of
+from graftwork.cli.metadata import flat, read_options
 from graftwork.cli.output import Row, print_facts, print_table, short_hex, size, write
 from graftwork.cli.verb import add_verb
-from graftwork.errors import InvalidRequest
 
 Reference = Annotated[str, typer.Argument(metavar="REF", help="NAME, NAME:1.4.0, NAME@alias or NAME@sha256:…")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The adapter's name.")]
 Reason = Annotated[str | None, typer.Option(help="Why, for the history.")]
+
+#: Of metadata, what other lines of a version say.
+_SHOWN = ("base.", "adapter.")
 
 alias_app = typer.Typer(no_args_is_help=True, help="Move the names that point at versions.")
 
@@ -32,16 +35,24 @@ def push(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the adapter, as PEFT saves it.")],
     reference: Annotated[str, typer.Argument(metavar="NAME[:SEMVER]", help="Its name and, if wanted, version.")],
-    meta: Annotated[list[str] | None, typer.Option("--meta", metavar="KEY=VALUE", help="Metadata; repeatable.")] = None,
+    meta: Annotated[
+        list[str] | None,
+        typer.Option("--meta", metavar="KEY=VALUE", help="One of its metadata, such as code.commit=…; repeatable."),
+    ] = None,
+    metadata: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Metadata, as JSON or YAML; --meta goes before it.")
+    ] = None,
 ) -> None:
     """Register a folder as a version: checked tensor by tensor, immutable from then on."""
-    context, metadata = context_of(ctx), _metadata(meta or [])
+    context, told = context_of(ctx), read_options(meta or [], metadata)
     with context.client() as client:
         if context.url is None:
             _prepare_base(context.settings())
-        version = client.push(folder, reference, metadata=metadata)
+        version = client.push(folder, reference, metadata=told)
     if not version["created"]:
         print("graftwork: these bytes were registered before; nothing changed.", file=sys.stderr)
+    elif twin := version.get("same_content_as"):
+        print(f"graftwork: other files, but config and tensors are those of {twin}.", file=sys.stderr)
     for warning in (version.get("account") or {}).get("warnings", []):
         print(f"graftwork: warning: {warning}", file=sys.stderr)
     write(version, context.output, lambda: _print_version(version))
@@ -129,16 +140,6 @@ def alias_rm(
     write(removed, context.output, lambda: print_facts(removed))
 
 
-def _metadata(pairs: list[str]) -> dict[str, Any]:
-    metadata = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise InvalidRequest(f"--meta {pair!r} is not KEY=VALUE.", field="meta")
-        metadata[key] = value
-    return metadata
-
-
 def _prepare_base(settings: Any) -> None:
     from graftwork.cli.base import prepared
 
@@ -188,7 +189,8 @@ def _print_version(version: Row) -> None:
             "base": version["base"],
             "tensors": len(account.get("tensors", ())) or None,
             "files": [file["path"] for file in version["manifest"]["files"]],
-            "metadata": [f"{key}={value}" for key, value in version["metadata"].items()],
+            "content": version["semantic_digest"],
+            "metadata": [f"{key}={value}" for key, value in flat(version["metadata"]) if not key.startswith(_SHOWN)],
             "created": f"{version['created_at']} by {version['created_by']}",
         }
     )

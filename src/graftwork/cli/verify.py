@@ -1,4 +1,4 @@
-"""verify: whether every stored file of one version, or of all, is there and whole."""
+"""verify: whether every stored file of one version, or of all and of bases, is there and whole."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, overload
@@ -11,12 +11,13 @@ from urllib.parse import quote
 import httpx
 
 from graftwork.adapters.folder import CONFIG_NAME
-from graftwork.artifacts.bundle import BundleFile, Manifest
+from graftwork.artifacts.bundle import Manifest
 from graftwork.client.answers import Answer, AnswerStream
+from graftwork.client.bases import Bases
 from graftwork.client.evaluations import Evaluations
 from graftwork.client.lifespan import ASGIApp
-from graftwork.client.uploads import upload
-from graftwork.client.verify import verify_versions
+from graftwork.client.uploads import upload_all, upload_missing
+from graftwork.client.verify import verify_bundles
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Damaged, Refused
 from graftwork.protocol.errors import error_from
@@ -49,6 +50,7 @@ class Client:
     ) -> None:
         self._wire = Wire(url, app, http, timeout_s)
         self.evaluations = Evaluations(self._wire)
+        self.bases = Bases(self._wire)
 
     # The registry
 
@@ -76,26 +78,16 @@ class Client:
         _check_adapter(root)
         manifest = Manifest.of_folder(root)
         body = {"manifest": manifest.to_json(), "version": version or None, "metadata": dict(metadata or {})}
-        files = {file.digest: file for file in manifest.files}
-        self._upload(root, [files[digest] for digest in self._missing(files.values())])
+        upload_missing(self._wire, root, manifest)
         try:
             return self._push(name, body, idempotency_key)
         except Damaged:  # a stored file went bad: the same bytes again repair it
-            self._upload(root, files.values())
+            upload_all(self._wire, root, manifest.files)
             return self._push(name, body, idempotency_key)
 
     def _push(self, name: str, body: Json, key: str | None) -> Json:
         response = self._wire.send("POST", f"{_adapter(name)}/versions", json=body, headers=_once(key))
         return {**response.json(), "created": response.status_code == httpx.codes.CREATED}
-
-    def _missing(self, files: Iterable[BundleFile]) -> list[str]:
-        blobs = [{"digest": file.digest, "size": file.size} for file in files]
-        missing: list[str] = self._wire.json("POST", "/api/v1/blobs/missing", json={"blobs": blobs})["missing"]
-        return missing
-
-    def _upload(self, root: Path, files: Iterable[BundleFile]) -> None:
-        for file in files:
-            upload(self._wire, root / file.path, file)
 
     def adapters(self) -> list[Json]:
         """Every adapter with its newest and its production version."""
@@ -169,15 +161,18 @@ class Client:
         return self._wire.json("POST", f"{_adapter(name)}/{verb}", json={"reference": reference, **body})
 
     def verify(self, reference: str | None = None) -> Json:
-        """Have every stored file of a version, or of all, read and checked, one request per blob.
+        """Have every stored file of a version, or of all versions and bases, read and checked, one request per blob.
 
         Returns `{"versions", "blobs", "bytes", "problems": [{"state", "digest", "files"}]}`, where a state is
         `missing` or `damaged`; damaged bytes were set aside, so that pushing the same files again repairs them.
         """
         if reference is not None:
-            return verify_versions(self._wire, [self.show(reference)])
+            return verify_bundles(self._wire, [self.show(reference)])
         names = [adapter["name"] for adapter in self.adapters()]
-        return verify_versions(self._wire, (version for name in names for version in self.versions(name)))
+        versions = (version for name in names for version in self.versions(name))
+        stored = [base for base in self.bases.list() if base["manifest_digest"]]
+        bases = (self.bases.show(f"{base['name']}@{base['digest']}") for base in stored)
+        return verify_bundles(self._wire, versions, bases)
 
     # Inference
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from graftwork.artifacts.bundle import BundleFile
+from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.client.wire import Wire
 from graftwork.errors import Conflict, Unavailable
 
@@ -16,6 +16,20 @@ WHOLE_BYTES = 8 << 20
 #: Pauses, in seconds, between attempts that get no further: longer together than a server waits for a silent client.
 PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
 _CHUNK_BYTES = 1 << 20
+
+
+def upload_missing(wire: Wire, root: Path, manifest: Manifest) -> None:
+    """Send those files of a bundle that the server lacks; raises as `upload`."""
+    files = {file.digest: file for file in manifest.files}
+    blobs = [{"digest": file.digest, "size": file.size} for file in files.values()]
+    missing = wire.json("POST", "/api/v1/blobs/missing", json={"blobs": blobs})["missing"]
+    upload_all(wire, root, [files[digest] for digest in missing])
+
+
+def upload_all(wire: Wire, root: Path, files: Iterable[BundleFile]) -> None:
+    """Send files; raises as `upload`."""
+    for file in files:
+        upload(wire, root / file.path, file)
 
 
 def upload(wire: Wire, path: Path, file: BundleFile) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0004"
+HEAD = "0005"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -88,10 +88,12 @@ versions = Table(
     Column("account", Text, nullable=False),  # canonical JSON
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
+    Column("semantic_digest", Digest, nullable=True),  # none of versions that are older than the column
     PrimaryKeyConstraint("tenant", "adapter", "sequence"),
     ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
     UniqueConstraint("tenant", "adapter", "semver"),
     UniqueConstraint("tenant", "adapter", "digest"),
+    Index(None, "tenant", "adapter", "semantic_digest"),
     Index(
         "ix_versions_one_production",
         "tenant",
@@ -101,6 +103,43 @@ versions = Table(
         # that dialect (20 ms) at every start.
         sqlite_where=text("stage = 'production'"),
     ),
+)
+
+#: What base models are, each as often as its content changed; append-only.
+bases = Table(
+    "bases",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("sequence", Count, nullable=False),  # 1, 2, … of its name
+    Column("digest", Digest, nullable=False),  # of its weights, config, tokenizer and template together
+    Column("source", Text, nullable=False),
+    Column("revision", Text, nullable=True),
+    Column("architecture", Text, nullable=False),
+    Column("weights_digest", Digest, nullable=False),
+    Column("outline_digest", Digest, nullable=False),
+    Column("config_digest", Digest, nullable=True),
+    Column("tokenizer_digest", Digest, nullable=True),
+    Column("template_digest", Digest, nullable=True),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name", "sequence"),
+    UniqueConstraint("tenant", "name", "digest"),
+)
+
+#: The files of a base, where they are kept in the artifact store; append-only.
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("base", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("digest", Digest, nullable=False),  # of the manifest
+    Column("manifest", Text, nullable=False),  # canonical JSON
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "base", "sequence"),
+    ForeignKeyConstraint(["tenant", "base", "sequence"], ["bases.tenant", "bases.name", "bases.sequence"]),
 )
 
 aliases = Table(

@@ -21,6 +21,7 @@ from graftwork.db import Database
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, InvalidRequest
 from graftwork.gateway import (
+    bases,
     blobs,
     classify,
     embeddings,
@@ -39,7 +40,10 @@ from graftwork.gateway.openapi import describe
 from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
-from graftwork.models.base import base_name
+from graftwork.models.base import PreparedBase, base_name
+from graftwork.models.base_identity import BaseIdentity, identify_base
+from graftwork.registry.base_push import BasePushes
+from graftwork.registry.bases import BaseRecord, Bases
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
@@ -80,7 +84,7 @@ def build_app(
     base = engine.outline.base if engine is not None else base_name(settings)
     _check_base_name(base)
     database = Database(settings.database)
-    services = _services(settings, base, database, engine, make_engine, outline_of or _prepared_outline(settings))
+    services = _services(settings, base, database, engine, make_engine, outline_of)
     app = FastAPI(
         title="Graftwork",
         version=__version__,
@@ -91,7 +95,12 @@ def build_app(
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
-    for router in (registry_routes.router, residency.router, evaluations.router):
+    for router in (
+        registry_routes.router,
+        bases.router,
+        residency.router,
+        evaluations.router,
+    ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
             router,
@@ -111,9 +120,15 @@ def _services(
     database: Database,
     engine: GenerationEngine | None,
     make_engine: EngineFactory | None,
-    outline_of: Callable[[], Outline],
+    given_outline: Callable[[], Outline] | None,
 ) -> Services:
+    prepared = _prepared(settings)
+    outline_of = given_outline or (lambda: prepared().outline)
     registry, snapshots = Registry(database), SnapshotReader(database)
+    base_records = Bases(database)
+    record_base = _recording(
+        base_records, base, lambda: identify_base(outline_of(), None if given_outline else prepared().folder)
+    )
     store = open_store(settings.artifacts, settings.artifacts_keyring)
     copies = WorkingCopies(settings.bundles, store, settings.bundle_cache_bytes)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
@@ -136,8 +151,12 @@ def _services(
             copies,
             outline_of,
             partial(_account, settings, outline_of),
+            record_base=record_base,
         ),
         evaluations=Evaluations(database, store),
+        bases=base_records,
+        base_pushes=BasePushes(base_records, store, copies, _survey),
+        record_base=record_base,
         engine=slot,
         generations=Generations(telemetry),
         poolings=Poolings(telemetry),
@@ -172,14 +191,27 @@ def _account(settings: Settings, outline_of: Callable[[], Outline], folder: Path
     return account_folder(folder, outline_of(), max_rank=settings.max_rank)
 
 
-def _prepared_outline(settings: Settings) -> Callable[[], Outline]:
+def _prepared(settings: Settings) -> Callable[[], PreparedBase]:
     @cache
-    def outline() -> Outline:
+    def prepared() -> PreparedBase:
         from graftwork.models.prepare import prepare_base
 
-        return prepare_base(settings).outline
+        return prepare_base(settings)
 
-    return outline
+    return prepared
+
+
+def _recording(
+    bases: Bases, name: str, identity_of: Callable[[], BaseIdentity]
+) -> Callable[[str, str], tuple[BaseRecord, bool]]:
+    identity = cache(identity_of)  # it reads the tokenizer
+    return lambda tenant, actor: bases.register(tenant, name, identity(), actor=actor)
+
+
+def _survey(folder: Path, base: str, source: str, revision: str | None) -> Outline:
+    from graftwork.models.survey import survey  # it needs torch
+
+    return survey(folder, base=base, source=source, revision=revision)
 
 
 def _lifespan(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from itertools import chain
+
 from fastapi import APIRouter, Depends
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from graftwork.artifacts.examine import examine
 from graftwork.errors import Damaged, InvalidRequest, NotFound
@@ -22,6 +26,9 @@ router = APIRouter(
     dependencies=[Depends(refuse_foreign_origin)],
     default_response_class=Response,
 )
+
+
+_RANGE = re.compile(r"bytes=([0-9]{1,18})-", re.ASCII)
 
 
 @router.put("/{digest}", openapi_extra=ours({200: BlobAnswer, 201: BlobAnswer}, body=BYTES, errors=(503,)))
@@ -48,8 +55,38 @@ async def head_blob(request: Request, digest: str) -> Response:
     return Response(headers={"x-graftwork-blob-size": str(size)})
 
 
+@router.get("/{digest}", openapi_extra=ours({200: BYTES, 206: BYTES}, errors=(400, 404, 500, 503)))
+async def get_blob(request: Request, digest: str) -> Response:
+    """The blob, verified: the last of it comes only when all of it matches. `Range: bytes=N-` begins at byte N."""
+    store, tenant = services_of(request).store, tenant_of(request)
+    size = await run_in_threadpool(store.has, tenant, digest)
+    if size is None:
+        raise NotFound(f"There is no blob {digest[:80]}.")
+    begin = _begin(request.headers.get("range", ""), size)
+    chunks = _from(begin, store.open(tenant, digest))
+    first = await run_in_threadpool(next, chunks, b"")  # so that a small one that is damaged is an error, not a break
+    headers = {"content-length": str(size - begin), "accept-ranges": "bytes", "etag": f'"{digest}"'}
+    if begin:
+        headers["content-range"] = f"bytes {begin}-{size - 1}/{size}"
+    return StreamingResponse(chain([first], chunks), 206 if begin else 200, headers, BYTES)
+
+
 @router.post("/{digest}/verify", openapi_extra=ours({200: BlobState}, errors=(400, 403, 503)))
 async def verify_blob(request: Request, digest: str) -> Response:
     """Read the blob from end to end: `ok`, `missing`, or `damaged` (and set aside)."""
     state = await run_in_threadpool(examine, services_of(request).store, tenant_of(request), digest)
     return JSONResponse({"digest": digest, "state": state})
+
+
+def _begin(header: str, size: int) -> int:
+    """The first byte that is wanted; 0, as HTTP allows, for ranges of other forms and such as are not there."""
+    found = _RANGE.fullmatch(header.strip())
+    begin = int(found[1]) if found else 0
+    return begin if begin < size else 0
+
+
+def _from(begin: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        if begin < len(chunk):
+            yield chunk[begin:]
+        begin = max(0, begin - len(chunk))

@@ -8,6 +8,7 @@ import uuid
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graftwork.errors import GraftworkError
 from graftwork.gateway.errors import answer_error
 from graftwork.telemetry import OTHER, Telemetry
 
@@ -41,7 +42,10 @@ class RequestScope:
         try:
             await self._app(scope, receive, send_signed)
         except Exception as error:
-            log.exception("request %s failed", request_id)
+            if status and isinstance(error.__cause__, GraftworkError):  # the end of a stream that nobody can tell
+                log.warning("request %s broke off: %s", request_id, error.__cause__.message)
+            else:
+                log.exception("request %s failed", request_id)
             if not status:
                 await answer_error(scope["path"], error)(scope, receive, send_signed)
         finally:

@@ -16,6 +16,8 @@ from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
+from graftwork.registry.base_push import BasePushes
+from graftwork.registry.bases import BaseRecord, Bases
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
@@ -38,6 +40,10 @@ class Services:
     uploads: Uploads
     pushes: PushService
     evaluations: Evaluations
+    bases: Bases
+    base_pushes: BasePushes
+    #: Makes sure that the served base has a record with a tenant; told tenant and actor.
+    record_base: Callable[[str, str], tuple[BaseRecord, bool]]
     engine: EngineSlot
     generations: Generations
     poolings: Poolings

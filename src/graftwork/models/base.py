@@ -41,7 +41,12 @@ def base_name(settings: Settings) -> str:
     if settings.base_name is not None:
         return settings.base_name
     last = Path(settings.base).name if Path(settings.base).is_dir() else settings.base.rstrip("/").rsplit("/", 1)[-1]
-    return re.sub(r"[^a-z0-9]+", "-", last.lower().replace(".", "-")).strip("-") or "base"
+    return public_name(last)
+
+
+def public_name(text: str) -> str:
+    """A name by the grammar of names, like the last part of a folder or a hub id."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower().replace(".", "-")).strip("-") or "base"
 
 
 def place_of(settings: Settings) -> BasePlace:

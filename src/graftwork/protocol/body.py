@@ -36,7 +36,7 @@ class Body(BaseModel):
         try:
             body = cls.model_validate_json(raw)
         except ValidationError as error:
-            raise _in_words(error) from None
+            raise in_words(error) from None
         body.check()
         return body
 
@@ -62,7 +62,8 @@ def _nodes(raw: bytes | bytearray) -> int:
     return int(np.count_nonzero(((text == ord("[")) | (text == ord("{")) | (text == ord(":"))) & ~within))
 
 
-def _in_words(error: ValidationError) -> InvalidRequest:
+def in_words(error: ValidationError) -> InvalidRequest:
+    """What is wrong, by the first field that is."""
     first = error.errors(include_url=False)[0]
     kind, field = first["type"], ".".join(str(part) for part in first["loc"])
     if not field and kind != "json_invalid":

@@ -11,6 +11,7 @@ from graftwork.errors import (
     Damaged,
     GenerationFailed,
     GraftworkError,
+    InvalidMetadata,
     InvalidRequest,
     NotFound,
     PreconditionFailed,
@@ -37,6 +38,7 @@ class Kind:
 ERRORS: tuple[Kind, ...] = (
     Kind(UnknownModel, 404, "model_not_found", "invalid_request_error", "Not found"),
     Kind(NotFound, 404, "not_found", "invalid_request_error", "Not found"),
+    Kind(InvalidMetadata, 422, "invalid_metadata", "invalid_request_error", "Invalid metadata"),
     Kind(InvalidRequest, 400, "invalid_request", "invalid_request_error", "Invalid request"),
     Kind(PreconditionFailed, 412, "precondition_failed", "conflict_error", "Precondition failed"),
     Kind(Conflict, 409, "conflict", "conflict_error", "Conflict"),
@@ -89,8 +91,8 @@ def error_from(status: int, body: object) -> GraftworkError:
 
 
 def _made(error: type[GraftworkError], message: str, shape: Mapping[str, Any]) -> GraftworkError:
-    if error is InvalidRequest:
-        return InvalidRequest(message, field=shape.get("field"))
+    if issubclass(error, InvalidRequest):
+        return error(message, field=shape.get("field"))
     if error is Refused:
         return Refused(message, problems=tuple(map(str, shape.get("problems") or ())))
     if error is UnknownModel:  # its constructor takes the reference; the message is already made

@@ -33,11 +33,11 @@ class MissingBody(OurBody):
 
 
 class PushBody(OurBody):
-    """POST …/versions: which files make the version, and what it is called."""
+    """POST …/versions: which files make the version, what it is called, and its `Metadata`."""
 
     manifest: dict[str, Any]
     version: str | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(default_factory=dict, description="By the schema in docs/reference/metadata.md.")
 
 
 class PromoteBody(OurBody):

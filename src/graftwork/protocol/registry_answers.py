@@ -22,7 +22,7 @@ class Problem(Shape):
 
 
 class VersionAnswer(Shape):
-    """One version of an adapter; lists leave `metadata` and `account` out."""
+    """One version of an adapter; lists leave `metadata`, `account` and `same_content_as` out."""
 
     tenant: str
     adapter: str
@@ -39,6 +39,8 @@ class VersionAnswer(Shape):
     created_at: str
     created_by: str
     aliases: list[str]
+    semantic_digest: str | None
+    same_content_as: str | None = None
     metadata: dict[str, Any] | None = None
     account: dict[str, Any] | None = None
 

@@ -6,21 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from graftwork.access.names import check_name
 from graftwork.access.tenants import check_tenant
 from graftwork.adapters.outline import Outline
-from graftwork.artifacts.bundle import BundleFile, Manifest
+from graftwork.artifacts.bundle import Manifest
+from graftwork.artifacts.stored import check_stored
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.working_copy import WorkingCopies
-from graftwork.errors import Conflict, GraftworkError, Refused, Unavailable
+from graftwork.db.canonical import canonical
+from graftwork.errors import Conflict, GraftworkError, InvalidMetadata, InvalidRequest, NotFound, Refused, Unavailable
+from graftwork.protocol.metadata import read_metadata
 from graftwork.registry.idempotency import Once
+from graftwork.registry.metadata import completed
 from graftwork.registry.registry import Registry
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.versions import Version
 
-SHOWN_FILES = 20
+if TYPE_CHECKING:
+    from graftwork.adapters.identity import AdapterIdentity
+
 MAX_BUNDLE_BYTES = 8 << 30
 
 
@@ -47,6 +53,12 @@ class PushResult:
     account: AccountLike
 
 
+def _identity_of(folder: Path) -> AdapterIdentity:
+    from graftwork.adapters.identity import identify  # it needs numpy; most calls do not
+
+    return identify(folder)
+
+
 class PushService:
     """Registers bundles whose blobs have been stored.
 
@@ -54,6 +66,8 @@ class PushService:
         outline_of: the base that versions are accounted against.
         account_of: the account of an unpacked bundle against that base.
         max_bundle_bytes: how much the files of one bundle may have together, each path counted.
+        identity_of: what the files of an unpacked bundle say that they are; for tests.
+        record_base: makes sure that the base has a record with this tenant; told tenant and actor.
     """
 
     def __init__(
@@ -64,6 +78,8 @@ class PushService:
         outline_of: Callable[[], Outline],
         account_of: Callable[[Path], AccountLike],
         max_bundle_bytes: int = MAX_BUNDLE_BYTES,
+        identity_of: Callable[[Path], AdapterIdentity] = _identity_of,
+        record_base: Callable[[str, str], object] = lambda tenant, actor: None,
     ) -> None:
         self._registry = registry
         self._store = store
@@ -71,6 +87,8 @@ class PushService:
         self._outline_of = outline_of
         self._account_of = account_of
         self._max_bundle_bytes = max_bundle_bytes
+        self._identity_of = identity_of
+        self._record_base = record_base
 
     def push(
         self,
@@ -86,7 +104,8 @@ class PushService:
         """Check the bundle from its bytes up and register it. What is refused leaves no working copy behind.
 
         Raises:
-            InvalidRequest: the name, the version or the metadata.
+            InvalidRequest: the name or the version.
+            InvalidMetadata: the metadata do not follow their schema, or contradict the files.
             Conflict: blobs are missing (they are listed: upload them and push again), the name is the base's,
                 or as `Registry.push`.
             Damaged: a stored blob no longer matches its digest.
@@ -98,30 +117,49 @@ class PushService:
         check_name(name, what="adapter")
         if semver is not None:
             parse_semver(semver)
+        said = self._said(tenant, metadata or {})
         self._check_size(name, manifest)
         outline = self._outline_of()
         if name == outline.base:
             raise Conflict(f"{name} is the name of the base model; push the adapter under another name.")
-        self._check_blobs(tenant, manifest)
+        check_stored(self._store, tenant, manifest)
         registered = partial(self._is_registered, tenant, manifest)
         with self._working_copies.trial(tenant, manifest, keep=registered) as folder:
-            account = self._account(name, folder)
+            account, identity = self._account(name, folder)
+            kind = account.kind or "unknown"
+            self._record_base(tenant, actor)
             version, created = self._registry.push(
                 tenant,
                 name,
                 manifest,
                 semver=semver,
-                kind=account.kind or "unknown",
+                kind=kind,
                 base=outline.base,
                 base_digest=outline.weights_digest,
                 rank=account.rank,
                 bytes=account.bytes,
                 account=account.to_json(),
-                metadata=metadata,
+                semantic_digest=identity.semantic_digest,
+                metadata=completed(said, outline, identity, kind=kind, rank=account.rank),
                 actor=actor,
                 once=once,
             )
         return PushResult(version, created, account)
+
+    def _said(self, tenant: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """The metadata as they were said, with parents by their digests: other references move."""
+        said = read_metadata(canonical(metadata, what="metadata"))
+        if parents := said.get("parents"):
+            said["parents"] = [self._parent(tenant, number, text) for number, text in enumerate(parents)]
+        return said
+
+    def _parent(self, tenant: str, number: int, reference: str) -> str:
+        try:
+            parent = self._registry.show(tenant, reference)
+        except (InvalidRequest, NotFound) as error:
+            field = f"metadata.parents.{number}"
+            raise InvalidMetadata(f"{field} must be a version of yours. {error.message}", field=field) from error
+        return f"{parent.adapter}@{parent.digest}"
 
     def _check_size(self, name: str, manifest: Manifest) -> None:
         if manifest.bytes > self._max_bundle_bytes:
@@ -136,24 +174,12 @@ class PushService:
         except GraftworkError:  # a copy too many is better than one that a version misses
             return True
 
-    def _check_blobs(self, tenant: str, manifest: Manifest) -> None:
-        missing = [file for file in manifest.files if self._store.has(tenant, file.digest) != file.size]
-        if missing:
-            listed = "; ".join(self._missing(tenant, file) for file in missing[:SHOWN_FILES])
-            rest = f"; and {len(missing) - SHOWN_FILES} more" if len(missing) > SHOWN_FILES else ""
-            raise Conflict(f"Upload these blobs, then push again: {listed}{rest}.")
-
-    def _missing(self, tenant: str, file: BundleFile) -> str:
-        stored = self._store.has(tenant, file.digest)
-        why = "" if stored is None else f" (stored with {stored} bytes, the manifest says {file.size})"
-        return f"{file.path} {file.digest}{why}"
-
-    def _account(self, name: str, folder: Path) -> AccountLike:
+    def _account(self, name: str, folder: Path) -> tuple[AccountLike, AdapterIdentity]:
         try:
             account = self._account_of(folder)
+            if account.ok:
+                return account, self._identity_of(folder)
         except OSError as error:  # another process that shares the folder needed its room
             raise Unavailable(f"The files of {name} could not be read ({error.strerror}); push it again.") from error
-        if not account.ok:
-            first = account.problems[0] if account.problems else "its account is not in order"
-            raise Refused(f"The adapter {name} cannot be served: {first}", problems=account.problems)
-        return account
+        first = account.problems[0] if account.problems else "its account is not in order"
+        raise Refused(f"The adapter {name} cannot be served: {first}", problems=account.problems)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from graftwork.access import events
 from graftwork.db import Transaction
 from graftwork.errors import Conflict
-from graftwork.registry import adapters, versions
+from graftwork.registry import adapters, bases, versions
 from graftwork.registry.reading import whole
 from graftwork.registry.semantic_version import next_semver
 from graftwork.registry.versions import Version
@@ -69,16 +69,20 @@ def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:
 def _insert(tx: Transaction, version: Version) -> Version:
     last = adapters.last_sequence(tx, version.tenant, version.adapter)
     if last is None:
+        if bases.has_name(tx, version.tenant, version.adapter):
+            raise Conflict(f"{version.adapter} is the name of a base model; push the adapter under another name.")
         adapters.insert(tx, version.tenant, version.adapter, at=version.created_at, actor=version.created_by)
         _append(tx, version, ADAPTER_CREATED, {"name": version.adapter})
     sequence = adapters.take_sequence(tx, version.tenant, version.adapter, last or 0)
     version = replace(version, sequence=sequence)
     versions.insert(tx, version)
+    version = versions.with_twin(tx, version)
     facts = {
         "base": version.base,
         "base_digest": version.base_digest,
         "kind": version.kind,
         "stage": version.stage,
+        "semantic_digest": version.semantic_digest,
     }
     _append(tx, version, CREATED, {**version.brief(), **facts})
     return version

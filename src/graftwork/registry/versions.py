@@ -18,6 +18,7 @@ from graftwork.registry.frozen import FrozenDict, freeze
 Stage = Literal["development", "staging", "production", "archived"]
 #: What only reads of one version bring.
 HEAVY = ("metadata", "account")
+_WHERE_READ = (*HEAVY, "same_content_as")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class Version:
     #: What became of every tensor.
     account: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     aliases: tuple[str, ...] = ()  #: sorted; filled by reads
+    #: Of what the adapter computes, however its files were written; None of versions older than this field.
+    semantic_digest: str | None = None
+    #: The earliest version of this adapter before it with that digest; filled by reads of one version.
+    same_content_as: str | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -54,10 +59,10 @@ class Version:
         return {"sequence": self.sequence, "version": self.semver, "digest": self.digest}
 
     def to_json(self) -> dict[str, Any]:
-        """Every field as JSON; `metadata` and `account` are left out where they were not read."""
+        """Every field as JSON; `metadata`, `account` and `same_content_as` are left out where there are none."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data |= {"manifest": self.manifest.to_json(), "aliases": list(self.aliases)}
-        return {name: value for name, value in data.items() if name not in HEAVY or value is not None}
+        return {name: value for name, value in data.items() if name not in _WHERE_READ or value is not None}
 
     def with_aliases(self, aliases: Iterable[str]) -> Version:
         return replace(self, aliases=tuple(sorted(aliases)))
@@ -122,9 +127,25 @@ def counts(tx: Transaction, tenant: str, adapters: Iterable[str]) -> dict[str, t
 
 
 def version_at(tx: Transaction, tenant: str, adapter: str, sequence: int) -> Version:
-    """One version with its metadata and its account; it must exist."""
+    """One version with its metadata and its account, and which one before it has its content; it must exist."""
     query = select(versions).where(_of(tenant, adapter), versions.c.sequence == sequence)
-    return Version.from_row(tx.execute(query).one())
+    return with_twin(tx, Version.from_row(tx.execute(query).one()))
+
+
+def with_twin(tx: Transaction, version: Version) -> Version:
+    """The version, saying which one before it has the same content."""
+    query = (
+        select(versions.c.semver)
+        .where(
+            _of(version.tenant, version.adapter),
+            versions.c.semantic_digest == version.semantic_digest,
+            versions.c.sequence < version.sequence,
+        )
+        .order_by(versions.c.sequence)
+        .limit(1)
+    )
+    twin = tx.execute(query).scalar() if version.semantic_digest else None
+    return replace(version, same_content_as=f"{version.adapter}:{twin}" if twin else None)
 
 
 def has_digest(tx: Transaction, tenant: str, digest: str) -> bool:

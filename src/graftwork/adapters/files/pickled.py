@@ -49,6 +49,11 @@ class PickledTensor(StoredTensor):
         torch.from_numpy(copy).copy_(self.values)
         return copy
 
+    def raw(self) -> memoryview:
+        import torch
+
+        return self.values.reshape(-1).view(torch.uint8).numpy().data
+
 
 def read_pickled(file: Path) -> Iterator[PickledTensor]:
     """Every tensor of a state dict.

@@ -39,6 +39,9 @@ class FileTensor(StoredTensor):
         with np.errstate(over="ignore", invalid="ignore"):
             return np.array(stored, np.float32)
 
+    def raw(self) -> memoryview:
+        return np.fromfile(self.file, np.uint8, self.nbytes, offset=self.offset).data
+
 
 def read_safetensors(file: Path) -> Iterator[FileTensor]:
     """Every tensor of the file.

@@ -27,3 +27,7 @@ class StoredTensor:
     def float32(self) -> npt.NDArray[np.float32]:
         """A copy of the values in float32; F64 beyond its range becomes infinite, which the account then finds."""
         raise NotImplementedError
+
+    def raw(self) -> memoryview:
+        """The stored bytes, little-endian, in rows."""
+        raise NotImplementedError

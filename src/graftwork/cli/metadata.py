@@ -1,0 +1,72 @@
+"""Metadata on the command line: `--meta KEY=VALUE` with dotted keys, and `--metadata FILE`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from graftwork.errors import InvalidRequest
+
+#: Whose values are JSON where they can be read as such; all others are text.
+_JSON = ("training.", "code.dirty")
+#: Several values, separated by commas or by repeating the key.
+_LISTS = ("language", "parents")
+
+
+def read_options(pairs: list[str], file: Path | None) -> dict[str, Any]:
+    """The metadata that the options say; the server checks them.
+
+    Raises:
+        InvalidRequest: a pair is not KEY=VALUE or contradicts another, or the file cannot be read.
+    """
+    told = _read(file) if file is not None else {}
+    lists: dict[str, list[str]] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not all(key.split(".")):
+            raise InvalidRequest(f"--meta {pair!r} is not KEY=VALUE.", field="meta")
+        if key in _LISTS:
+            lists.setdefault(key, []).extend(part.strip() for part in text.split(","))
+        _put(told, key, lists.get(key, _value(key, text)))
+    return told
+
+
+def flat(metadata: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and their values, as `--meta` takes them."""
+    for key, value in metadata.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+def _read(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        told = yaml.safe_load(file.read_text(encoding="utf-8"))  # JSON is YAML
+    except yaml.YAMLError as error:
+        raise InvalidRequest(f"{file} is neither JSON nor YAML: {error}", field="meta") from error
+    if not isinstance(told, dict):
+        raise InvalidRequest(f"{file} must hold an object of metadata fields.", field="meta")
+    return told
+
+
+def _value(key: str, text: str) -> Any:
+    if key.startswith(_JSON):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _put(told: dict[str, Any], key: str, value: Any) -> None:
+    *sections, field = key.split(".")
+    for section in sections:
+        told = told.setdefault(section, {})
+        if not isinstance(told, dict):
+            raise InvalidRequest(f"--meta {key}: {section} has a value of its own already.", field="meta")
+    told[field] = value

@@ -1,0 +1,136 @@
+"""Bases: base models on a server, as records and as files."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+
+from graftwork.artifacts.bundle import Manifest
+from graftwork.artifacts.digest import hex_of
+from graftwork.client.downloads import download
+from graftwork.client.uploads import upload_all, upload_missing
+from graftwork.client.wire import Json, Wire
+from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused
+from graftwork.models.base import public_name
+from graftwork.registry.reference import Digest, Newest, parse_reference
+
+#: Of a model folder, the files that a base is loaded from.
+FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja")
+
+
+class Bases:
+    """Base models, in `Client.bases`."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def list(self) -> list[Json]:
+        """Every base that a version was pushed for, or that was registered or pushed."""
+        return self._wire.pages("/api/v1/bases", "bases")
+
+    def show(self, reference: str) -> Json:
+        """The base that `NAME`, the newest of that name, or `NAME@sha256:…` means, with its files."""
+        name, digest = _read(reference)
+        return self._wire.json("GET", f"/api/v1/bases/{name}", params={"digest": digest} if digest else None)
+
+    def register(self) -> Json:
+        """Record the base that the server serves."""
+        return self._wire.json("POST", "/api/v1/bases", json={})
+
+    def push(
+        self, folder: str | Path, *, name: str | None = None, source: str | None = None, revision: str | None = None
+    ) -> Json:
+        """Keep a Hugging Face folder in the server's store: config, tokenizer and safetensors; no pickles.
+
+        Only what is not there yet is sent, and large files go on where a broken connection left them.
+
+        Args:
+            name: what to call it; made of the folder's name where you say nothing.
+            source: where it came from, as a hub id; the folder's name where you say nothing.
+
+        Raises:
+            Refused: it is no base that can be served rightly.
+        """
+        root = Path(folder).resolve()
+        manifest = Manifest.of_folder(root, keep=lambda path: any(fnmatch(path, one) for one in FILES))
+        body = {
+            "manifest": manifest.to_json(),
+            "name": name or public_name(root.name),
+            "source": source or root.name,
+            "revision": revision,
+        }
+        upload_missing(self._wire, root, manifest)
+        try:
+            return self._wire.json("POST", "/api/v1/bases", json=body)
+        except Damaged:  # a stored file went bad: the same bytes again repair it
+            upload_all(self._wire, root, manifest.files)
+            return self._wire.json("POST", "/api/v1/bases", json=body)
+
+    def pull(self, reference: str, folder: str | Path) -> Json:
+        """Bring the files of a base into a new `folder`, every byte checked; returns its record.
+
+        What has come lies in a hidden folder beside it until all of it is there, and the next call goes on from it.
+
+        Raises:
+            NotFound: there is no such base, or the store has no files of it.
+            Conflict: something else lies at `folder`, or somebody else is pulling there.
+            Damaged: stored bytes are missing or wrong.
+        """
+        base, target = self.show(reference), Path(folder).absolute()
+        if base["manifest"] is None:
+            raise NotFound(f"The store has no files of the base {reference}. Push them with `graftwork base push`.")
+        manifest = Manifest.from_json(base["manifest"])  # which allows no path out of the folder
+        if manifest.digest() != base["manifest_digest"]:
+            raise Damaged(f"The files of {reference} are not those that its record names; is this the right server?")
+        if _is_taken(target, manifest):
+            return base
+        with _partial(target, manifest) as partial:
+            for file in manifest.files:
+                download(self._wire, partial / file.path, file)
+            try:
+                partial.rename(target)
+            except OSError as error:
+                raise Conflict(f"{target} came to be while the base was fetched; choose another folder.") from error
+        return base
+
+
+def _read(reference: str) -> tuple[str, str | None]:
+    parsed = parse_reference(reference)
+    if parsed.tenant is None and isinstance(parsed.selector, Newest):
+        return parsed.name, None
+    if parsed.tenant is None and isinstance(parsed.selector, Digest):
+        return parsed.name, parsed.selector.prefix
+    raise InvalidRequest(f"The base {reference[:200]!r} cannot be read: write NAME or NAME@sha256:…", field="base")
+
+
+def _is_taken(target: Path, manifest: Manifest) -> bool:
+    """Whether the files are there already; raises Conflict where others are."""
+    if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
+        return False
+    try:
+        there = Manifest.of_folder(target) == manifest
+    except (InvalidRequest, Refused):
+        there = False
+    if not there:
+        raise Conflict(f"{target} is there already and holds something else; choose another folder.")
+    return True
+
+
+@contextmanager
+def _partial(target: Path, manifest: Manifest) -> Iterator[Path]:
+    """The folder where files gather until all have come; nobody else writes there meanwhile."""
+    folder = target.parent / f".{target.name}.{hex_of(manifest.digest())[:12]}.partial"
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Conflict(f"Somebody else is fetching into {target}; wait until they are done.") from error
+        yield folder
+    finally:
+        os.close(descriptor)
