@@ -26,6 +26,7 @@ from graftwork.gateway import (
     embeddings,
     errors,
     inference,
+    lineage,
     model_list,
     registry_routes,
     residency,
@@ -39,6 +40,7 @@ from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
 from graftwork.models.base import base_name
+from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -89,7 +91,7 @@ def build_app(
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
-    for router in (registry_routes.router, residency.router):
+    for router in (registry_routes.router, residency.router, lineage.router):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
             router,
@@ -125,6 +127,7 @@ def _services(
         outline_of=outline_of,
         registry=registry,
         snapshots=snapshots,
+        lineage=Lineage(database),
         store=store,
         copies=copies,
         uploads=Uploads(settings.uploads),

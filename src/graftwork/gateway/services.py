@@ -16,6 +16,7 @@ from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
+from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -32,6 +33,7 @@ class Services:
     outline_of: Callable[[], Outline]
     registry: Registry
     snapshots: SnapshotReader
+    lineage: Lineage
     store: BlobStore
     copies: WorkingCopies
     uploads: Uploads

@@ -8,23 +8,14 @@ from graftwork.access import events
 from graftwork.db import Transaction
 from graftwork.errors import Conflict
 from graftwork.registry import adapters, versions
+from graftwork.registry.lineage.recording import record
 from graftwork.registry.reading import whole
 from graftwork.registry.semantic_version import next_semver
+from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
 
 CREATED = "version.created"
-SUBJECT = "adapters/"
 ADAPTER_CREATED = "adapter.created"
-
-
-def subject_of(name: str) -> str:
-    """What the events about an adapter have as their subject."""
-    return f"{SUBJECT}{name}"
-
-
-def name_in(subject: str) -> str | None:
-    """The adapter that an event's subject speaks of; None where it speaks of something else."""
-    return subject.removeprefix(SUBJECT) if subject.startswith(SUBJECT) else None
 
 
 def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
@@ -36,6 +27,7 @@ def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
 
     Raises:
         Conflict: as `Registry.push`.
+        InvalidRequest, NotFound, Conflict: as `lineage.recording.record`.
     """
     taken = versions.taken(tx, pushed.tenant, pushed.adapter)
     for sequence, semver, digest in taken:  # all of them first: which version has these bytes says more
@@ -81,6 +73,7 @@ def _insert(tx: Transaction, version: Version) -> Version:
         "stage": version.stage,
     }
     _append(tx, version, CREATED, {**version.brief(), **facts})
+    record(tx, version)
     return version
 
 
