@@ -65,6 +65,7 @@ def _insert(tx: Transaction, version: Version) -> Version:
         _append(tx, version, ADAPTER_CREATED, {"name": version.adapter})
     sequence = adapters.take_sequence(tx, version.tenant, version.adapter, last or 0)
     version = replace(version, sequence=sequence)
+    record(tx, version)  # before it is there: a parent that is named without a number is not the version itself
     versions.insert(tx, version)
     facts = {
         "base": version.base,
@@ -73,7 +74,6 @@ def _insert(tx: Transaction, version: Version) -> Version:
         "stage": version.stage,
     }
     _append(tx, version, CREATED, {**version.brief(), **facts})
-    record(tx, version)
     return version
 
 

@@ -36,8 +36,12 @@ reach(node, depth, open) AS (
     WHERE r.open = 1 AND r.depth < :depth
 )
 """
+#: What makes a node's name comparable with a version's digest: PostgreSQL finds that by its index only in the order
+#: that the column is kept in, and names are kept bytewise.
+_AS_DIGEST = {"sqlite": "", "postgresql": 'COLLATE "default"'}
 # CROSS JOIN: SQLite keeps this order, from the few to their rows.
-_IMPACT = f"""
+_IMPACT = {
+    dialect: f"""
 {_REACH},
 live(route, depth) AS (
     SELECT v.adapter, r.depth + :step
@@ -47,7 +51,7 @@ live(route, depth) AS (
     CROSS JOIN aliases a
     WHERE r.open = 1 AND r.depth < :depth
       AND n.tenant = :tenant AND n.number = r.node AND n.kind = 'version'
-      AND v.tenant = :tenant AND v.digest = n.name
+      AND v.tenant = :tenant AND v.digest = n.name {as_digest}
       AND a.tenant = :tenant AND a.adapter = v.adapter AND a.alias = 'production' AND a.sequence = v.sequence
 ),
 found(kind, name, digest) AS (
@@ -74,18 +78,26 @@ wanted(kind, name, digest) AS (
       AND (:live = 0 OR kind IN ('route', 'application') OR (kind = 'version' AND EXISTS (
         SELECT 1 FROM versions v
         CROSS JOIN aliases a
-        WHERE v.tenant = :tenant AND v.digest = f.name
+        WHERE v.tenant = :tenant AND v.digest = f.name {as_digest}
           AND a.tenant = :tenant AND a.adapter = v.adapter AND a.sequence = v.sequence
       )))
 )
 """
-_PAGE = text(f"""
-{_IMPACT}
+    for dialect, as_digest in _AS_DIGEST.items()
+}
+_PAGE = {
+    dialect: text(f"""
+{impact}
 SELECT kind, name, digest FROM wanted
 WHERE (kind, name, digest) > (:after_kind, :after_name, :after_digest)
 ORDER BY kind, name, digest LIMIT :limit
 """)
-_COUNTS = text(f"{_IMPACT} SELECT kind, count(*) AS number FROM wanted GROUP BY kind ORDER BY kind")
+    for dialect, impact in _IMPACT.items()
+}
+_COUNTS = {
+    dialect: text(f"{impact} SELECT kind, count(*) AS number FROM wanted GROUP BY kind ORDER BY kind")
+    for dialect, impact in _IMPACT.items()
+}
 _REACHES = text(f"""
 {_REACH}
 SELECT 1 FROM reach r JOIN lineage_nodes n ON n.tenant = :tenant AND n.number = r.node
@@ -119,12 +131,12 @@ def impact_page(tx: Transaction, tenant: str, asked: Asked, *, after: Node | Non
     """What stands on the node, by kind, name and digest, from the first after `after`."""
     begin = after or Node("", "")
     place = {"after_kind": begin.kind, "after_name": begin.name, "after_digest": begin.digest, "limit": limit}
-    return [Node(*row) for row in tx.execute(_PAGE, {**asked.parameters(tenant), **place})]
+    return [Node(*row) for row in tx.execute(_PAGE[tx.dialect.name], {**asked.parameters(tenant), **place})]
 
 
 def impact_counts(tx: Transaction, tenant: str, asked: Asked) -> dict[str, int]:
     """How many nodes of each kind stand on the node."""
-    return {row.kind: row.number for row in tx.execute(_COUNTS, asked.parameters(tenant))}
+    return {row.kind: row.number for row in tx.execute(_COUNTS[tx.dialect.name], asked.parameters(tenant))}
 
 
 def path(tx: Transaction, tenant: str, source: Node, target: Node) -> list[Edge]:

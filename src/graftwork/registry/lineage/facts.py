@@ -11,14 +11,15 @@ somebody else's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from graftwork.errors import InvalidRequest
 from graftwork.registry.lineage.nodes import DIRTY, Node, parse_node
 from graftwork.registry.reference import Reference, parse_reference
 
+Read = TypeVar("Read")
 TRAINED_OR_MEASURED = ("trained_on", "evaluated_on")
 MADE_FROM = ("derived_from", "merged_from")
 #: Of each list.
@@ -57,7 +58,7 @@ def _code(metadata: Mapping[str, Any]) -> Iterator[Claim]:
     if not isinstance(dirty, bool):
         raise _wrong("code.dirty", "must be true or false")
     text = f"code:{_text(entry, 'repo', 'code')}@{_text(entry, 'commit', 'code')}{DIRTY if dirty else ''}"
-    node = _parsed(text, "code")
+    node = _parsed(parse_node, text, "code")
     if not node.digest:
         raise _wrong("code.commit", "must be 7 to 64 lower-case hex digits")
     yield Claim("built_with", node, "code")
@@ -74,9 +75,9 @@ def _parents(metadata: Mapping[str, Any]) -> Iterator[Claim]:
             raise _wrong(field, "must have either a reference or a digest")
         role = _role(entry, MADE_FROM, field)
         if "digest" in entry:
-            yield Claim(role, _parsed(f"version:{_text(entry, 'digest', field)}", field), field)
+            yield Claim(role, _parsed(parse_node, f"version:{_text(entry, 'digest', field)}", field), field)
         else:
-            yield Claim(role, parse_reference(_text(entry, "reference", field)), field)
+            yield Claim(role, _parsed(parse_reference, _text(entry, "reference", field), field), field)
 
 
 def _entries(metadata: Mapping[str, Any], key: str, known: set[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -111,18 +112,18 @@ def _role(entry: Mapping[str, Any], allowed: tuple[str, ...], field: str) -> str
 
 
 def _node(kind: str, name: str, entry: Mapping[str, Any], field: str) -> Node:
-    bare = _parsed(f"{kind}:{name}", field)
+    bare = _parsed(parse_node, f"{kind}:{name}", field)
     if entry.get("digest") is None:
         return bare
-    node = _parsed(f"{kind}:{name}@{_text(entry, 'digest', field)}", field)
+    node = _parsed(parse_node, f"{kind}:{name}@{_text(entry, 'digest', field)}", field)
     if node.name != name:
         raise _wrong(f"{field}.digest", "must be like sha256:… in lower-case hex digits")
     return node
 
 
-def _parsed(text: str, field: str) -> Node:
+def _parsed(parse: Callable[[str], Read], text: str, field: str) -> Read:
     try:
-        return parse_node(text)
+        return parse(text)
     except InvalidRequest as exc:
         raise InvalidRequest(f"metadata.{field}: {exc.message}", field=f"metadata.{field}") from exc
 

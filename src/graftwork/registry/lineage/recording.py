@@ -13,12 +13,12 @@ from graftwork.registry.versions import Version
 
 
 def record(tx: Transaction, version: Version) -> None:
-    """Write where a version that was registered just now comes from: its base, and what its metadata says.
+    """Write where a version that is being registered comes from: its base, and what its metadata says.
 
     Raises:
         InvalidRequest: the metadata speaks of origins in another form than `facts.py` says.
         NotFound: a parent is no version of this tenant.
-        Conflict: it would come from itself, as bytes that are registered under another name already may.
+        Conflict: it would come from itself: the same bytes under another name are the same node.
     """
     origin = Origin(version.tenant, version.created_by, version.created_at)
     source = version_node(version.digest)

@@ -7,6 +7,7 @@ the version was made of, its output the version; the code that made it is the jo
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,8 +19,8 @@ NAMESPACE = "graftwork"
 PRODUCER = f"https://pypi.org/project/graftwork/{__version__}/"
 SPEC = "https://openlineage.io/spec"
 _INPUTS = ("based_on", "derived_from", "merged_from", "trained_on")
-#: What may stand in a URI as it is.
-_OF_URLS = ":/?#[]@!$&'()*+,;=%"
+#: Repositories that are URIs as they are written; `git@host:path` is none.
+_URL = re.compile(r"(https?|ssh|git)://[A-Za-z0-9._~/:@+-]+")
 _RUNS = uuid.uuid5(uuid.NAMESPACE_URL, "urn:graftwork:run")
 
 
@@ -54,7 +55,7 @@ def _source(code: list[Mapping[str, Any]]) -> dict[str, Any]:
         return {}
     facet = _facet("1-1-0", "SourceCodeLocationJobFacet")
     repo = code[0]["name"]
-    url = quote(repo, safe=_OF_URLS) if "://" in repo else f"urn:graftwork:code:{quote(repo, safe='')}"
+    url = repo if _URL.fullmatch(repo) else f"urn:graftwork:code:{quote(repo, safe='')}"
     where = {"type": "git", "url": url, "repoUrl": repo, "version": code[0]["digest"]}
     return {"sourceCodeLocation": {**facet, **where}}
 
