@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import httpx
+
 from graftwork.client.wire import Json, Wire
 from graftwork.registry.lineage.formats import write_graph
 
@@ -19,9 +21,17 @@ class LineageClient:
         params = {"node": node, "direction": direction, "depth": depth, "limit": limit}
         return self._wire.json("GET", "/api/v1/lineage", params=_given(params))
 
-    def export(self, node: str, format_: str, **options: object) -> str:
+    def export(
+        self,
+        node: str,
+        format_: str,
+        *,
+        direction: str = "upstream",
+        depth: int | None = None,
+        limit: int | None = None,
+    ) -> str:
         """The same as text: `tree`, `dot`, `mermaid`, `prov` (PROV-JSON) or `openlineage` (events, one per line)."""
-        return write_graph(self.graph(node, **options), format_)  # type: ignore[arg-type]
+        return write_graph(self.graph(node, direction=direction, depth=depth, limit=limit), format_)
 
     def impact(
         self,
@@ -45,7 +55,7 @@ class LineageClient:
         """
         body = {"from": source, "role": role, "to": target, "reason": reason}
         response = self._wire.send("POST", "/api/v1/lineage/edges", json=body)
-        return {**response.json(), "created": response.status_code == 201}
+        return {**response.json(), "created": response.status_code == httpx.codes.CREATED}
 
 
 def _given(params: Json) -> Json:

@@ -142,7 +142,7 @@ def test_a_push_with_a_parent_that_is_not_there_registers_nothing(desk: Desk, li
 def test_facts_are_added_once_with_an_event_and_never_changed(desk: Desk, lineage: Lineage) -> None:
     desk.push(1)
     fact, created = lineage.add("local", "tone", "trained_on", EU, actor="ada", reason="found later")
-    assert created and lineage.add("local", "tone", "trained_on", EU, actor="bob")[1] is False
+    assert created and lineage.add("local", "tone", "trained_on", EU, actor="bob") == (fact, False)
     lineage.add("local", EU, "preprocessed_by", "preprocessing:clean", actor="ada")
     with desk.database.reading() as tx:
         verify_chain(tx)

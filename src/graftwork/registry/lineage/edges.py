@@ -44,8 +44,8 @@ def number_of(tx: Transaction, tenant: str, node: Node) -> int | None:
     return found
 
 
-def add_edge(tx: Transaction, edge: Edge, origin: Origin) -> bool:
-    """Write an edge, and its ends where they are new; False where it is there already.
+def add_edge(tx: Transaction, edge: Edge, origin: Origin) -> Origin | None:
+    """Write an edge, and its ends where they are new; whose it is where it is there already.
 
     Code that was changed since its commit stands on the commit.
 
@@ -54,13 +54,13 @@ def add_edge(tx: Transaction, edge: Edge, origin: Origin) -> bool:
     """
     target, _ = _ensure(tx, edge.target, origin)
     source, new = _ensure(tx, edge.source, origin)
-    if _is_there(tx, origin.tenant, source, edge.role, target):
-        return False
+    if (known := _known(tx, origin.tenant, source, edge.role, target)) is not None:
+        return known
     if not new:  # on what is new stands nothing
         _check_no_cycle(tx, origin.tenant, edge)
     stamp = {"tenant": origin.tenant, "created_at": origin.at, "created_by": origin.actor}
     tx.execute(lineage_edges.insert().values(source=source, role=edge.role, target=target, **stamp))
-    return True
+    return None
 
 
 def _ensure(tx: Transaction, node: Node, origin: Origin) -> tuple[int, bool]:
@@ -76,10 +76,11 @@ def _ensure(tx: Transaction, node: Node, origin: Origin) -> tuple[int, bool]:
     return number, True
 
 
-def _is_there(tx: Transaction, tenant: str, source: int, role: str, target: int) -> bool:
+def _known(tx: Transaction, tenant: str, source: int, role: str, target: int) -> Origin | None:
     table = lineage_edges.c
     where = and_(table.tenant == tenant, table.source == source, table.role == role, table.target == target)
-    return tx.execute(select(table.role).where(where)).first() is not None
+    row = tx.execute(select(table.created_by, table.created_at).where(where)).first()
+    return Origin(tenant, *row) if row is not None else None
 
 
 def _check_no_cycle(tx: Transaction, tenant: str, edge: Edge) -> None:

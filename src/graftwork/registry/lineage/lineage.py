@@ -82,7 +82,7 @@ class Lineage:
     def add(
         self, tenant: str, source: str, role: str, target: str, *, actor: str, reason: str | None = None
     ) -> tuple[Fact, bool]:
-        """Say that `source` stands on `target` in a role of `ROLES`; True when nobody had said so.
+        """Say that `source` stands on `target` in a role of `ROLES`; True when new, else the fact as it was said first.
 
         Ends that are no versions come into being by being named.
 
@@ -95,11 +95,11 @@ class Lineage:
         at = timestamp(self._clock())
         with self._database.transaction() as tx:
             edge = Edge(resolve(tx, tenant, ends[0]), role, resolve(tx, tenant, ends[1]))
-            created = add_edge(tx, edge, Origin(tenant, actor, at))
-            if created:
+            known = add_edge(tx, edge, Origin(tenant, actor, at))
+            if known is None:
                 payload = {**edge.to_json(), "reason": reason}
                 events.append(tx, tenant, actor, ADDED, _subject(tx, tenant, edge), payload, at=at)
-        return Fact(edge, at, actor), created
+        return (Fact(edge, at, actor), True) if known is None else (Fact(edge, known.at, known.actor), False)
 
     def graph(
         self, tenant: str, node: str, direction: Directions = "upstream", *, depth: int | None = None, limit: int = 1000

@@ -109,7 +109,7 @@ class _Walk:
     def _stored(self, level: list[Node], *, first: bool) -> Iterator[tuple[Fact, int]]:
         without = LEAVES if self._direction == "upstream" and not first else ("",)
         for numbers in _pieces([number for node in level if (number := self._nodes[node]) is not None]):
-            room = self._limit * _EDGES_PER_NODE - len(self._facts)
+            room = max(0, self._limit * _EDGES_PER_NODE - len(self._facts))
             bound = {"tenant": self._tenant, "frontier": numbers, "without": without, "limit": room + 1}
             rows = self._tx.execute(_LEVEL[self._direction], bound).all()
             self._truncated |= len(rows) > room
