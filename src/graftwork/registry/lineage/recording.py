@@ -6,7 +6,7 @@ from graftwork.db import Transaction
 from graftwork.errors import Conflict, NotFound
 from graftwork.registry.lineage.edges import Origin, add_edge
 from graftwork.registry.lineage.ends import resolve
-from graftwork.registry.lineage.facts import Claim, edges_of
+from graftwork.registry.lineage.facts import edges_of
 from graftwork.registry.lineage.nodes import Node, version_node
 from graftwork.registry.lineage.roles import Edge
 from graftwork.registry.versions import Version
@@ -27,8 +27,4 @@ def record(tx: Transaction, version: Version) -> None:
         try:
             add_edge(tx, Edge(source, claim.role, resolve(tx, version.tenant, claim.target)), origin)
         except (NotFound, Conflict) as exc:
-            raise type(exc)(f"{_where(claim)}: {exc.message}") from exc
-
-
-def _where(claim: Claim) -> str:
-    return f"metadata.{claim.field}"
+            raise type(exc)(f"metadata.{claim.field}: {exc.message}") from exc
