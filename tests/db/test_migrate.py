@@ -61,6 +61,8 @@ def test_the_schema_of_the_previous_revision_is_brought_to_this_one_with_its_row
         with database.reading() as tx:
             assert tx.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
             assert tx.execute(text("SELECT semver FROM versions")).scalar() == "1.0.0"
+            bases = "SELECT t.name, t.digest FROM lineage_edges JOIN lineage_nodes t ON t.number = target"
+            assert tx.execute(text(bases)).one() == ("tiny", "sha256:b")
             assert compare_metadata(MigrationContext.configure(tx), metadata) == []
         for change in ("UPDATE events SET actor = 'you'", "DELETE FROM events", "UPDATE versions SET digest = 'x'"):
             with pytest.raises(IntegrityError), database.transaction() as tx:

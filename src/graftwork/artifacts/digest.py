@@ -14,6 +14,11 @@ GRAMMAR = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 CHUNK_BYTES = 1 << 20
 
 
+def is_digest(text: object) -> bool:
+    """Whether this is a whole digest."""
+    return isinstance(text, str) and GRAMMAR.fullmatch(text) is not None
+
+
 def check_digest(text: object) -> str:
     """`text` itself, when it is a whole digest.
 

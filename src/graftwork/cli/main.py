@@ -10,7 +10,20 @@ from typing import Annotated
 
 import typer
 
-from graftwork.cli import ask, base, compare, completion, demo, evaluation, inspect, registry, residency, serve, verify
+from graftwork.cli import (
+    ask,
+    base,
+    compare,
+    completion,
+    demo,
+    evaluation,
+    inspect,
+    lineage,
+    registry,
+    residency,
+    serve,
+    verify,
+)
 from graftwork.cli.context import Context, OutputFormat
 from graftwork.errors import GraftworkError, InvalidRequest, Refused
 
@@ -28,6 +41,7 @@ registry.add_to(app)
 residency.add_to(app)
 evaluation.add_to(app)
 compare.add_to(app)
+lineage.add_to(app)
 verify.add_to(app)
 ask.add_to(app)
 inspect.add_to(app)

@@ -12,7 +12,7 @@ from graftwork.errors import InvalidRequest
 #: Whose values are JSON where they can be read as such; all others are text.
 _JSON = ("training.", "code.dirty")
 #: Several values, separated by commas or by repeating the key.
-_LISTS = ("language", "parents")
+_LISTS = ("language", "merged_from", "parents")
 
 
 def read_options(pairs: list[str], file: Path | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
 from graftwork.client.evaluations import Evaluations
 from graftwork.client.lifespan import ASGIApp
+from graftwork.client.lineage import LineageClient
 from graftwork.client.uploads import upload_all, upload_missing
 from graftwork.client.verify import verify_bundles
 from graftwork.client.wire import Json, Wire
@@ -51,6 +52,7 @@ class Client:
         self._wire = Wire(url, app, http, timeout_s)
         self.evaluations = Evaluations(self._wire)
         self.bases = Bases(self._wire)
+        self.lineage = LineageClient(self._wire)
 
     # The registry
 

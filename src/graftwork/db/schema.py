@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0005"
+HEAD = "0009"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -33,8 +33,14 @@ NAMING = {
 
 metadata = MetaData(naming_convention=NAMING)
 Count = BigInteger().with_variant(Integer, "sqlite")
-# Compared byte by byte everywhere: by a language's rules, PostgreSQL would sort "a-b" as if it were "ab".
-Name = String(128).with_variant(String(128, collation="C"), "postgresql")
+
+
+def bytewise(length: int) -> String:
+    """Text that is compared byte by byte: by a language's rules, PostgreSQL would sort "a-b" as if it were "ab"."""
+    return String(length).with_variant(String(length, collation="C"), "postgresql")
+
+
+Name = bytewise(128)
 Digest = String(71)  # "sha256:" and 64 hex digits
 Timestamp = String(27)  # RFC 3339, UTC, microseconds: its order as text is its order in time
 
@@ -94,6 +100,7 @@ versions = Table(
     UniqueConstraint("tenant", "adapter", "semver"),
     UniqueConstraint("tenant", "adapter", "digest"),
     Index(None, "tenant", "adapter", "semantic_digest"),
+    Index(None, "tenant", "digest"),
     Index(
         "ix_versions_one_production",
         "tenant",
@@ -215,4 +222,38 @@ metrics = Table(
         ["evaluations.tenant", "evaluations.adapter", "evaluations.sequence", "evaluations.number"],
     ),
     Index(None, "tenant", "name", "value"),
+)
+
+#: What lineage speaks of, by a number that edges name it by; triggers refuse UPDATE and DELETE, here and of edges.
+lineage_nodes = Table(
+    "lineage_nodes",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("number", Count, nullable=False),
+    Column("kind", bytewise(16), nullable=False),
+    Column("name", bytewise(1024), nullable=False),
+    Column("digest", bytewise(160), nullable=False),  # "" where nothing pins the name to one content
+    Column("created_at", Timestamp, nullable=False),
+    PrimaryKeyConstraint("tenant", "number"),
+    UniqueConstraint("tenant", "kind", "name", "digest"),
+)
+
+#: That `source` stands on `target`.
+lineage_edges = Table(
+    "lineage_edges",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("source", Count, nullable=False),
+    Column("role", String(32), nullable=False),
+    Column("target", Count, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "source", "role", "target"),
+    ForeignKeyConstraint(
+        ["tenant", "source"], ["lineage_nodes.tenant", "lineage_nodes.number"], name="fk_lineage_edges_source"
+    ),
+    ForeignKeyConstraint(
+        ["tenant", "target"], ["lineage_nodes.tenant", "lineage_nodes.number"], name="fk_lineage_edges_target"
+    ),
+    Index(None, "tenant", "target", "role", "source"),  # the primary key leads upstream, this one downstream
 )

@@ -28,6 +28,7 @@ from graftwork.gateway import (
     errors,
     evaluations,
     inference,
+    lineage,
     model_list,
     registry_routes,
     residency,
@@ -45,6 +46,7 @@ from graftwork.models.base_identity import BaseIdentity, identify_base
 from graftwork.registry.base_push import BasePushes
 from graftwork.registry.bases import BaseRecord, Bases
 from graftwork.registry.evaluations.evaluations import Evaluations
+from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -100,6 +102,7 @@ def build_app(
         bases.router,
         residency.router,
         evaluations.router,
+        lineage.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
@@ -142,6 +145,7 @@ def _services(
         outline_of=outline_of,
         registry=registry,
         snapshots=snapshots,
+        lineage=Lineage(database),
         store=store,
         copies=copies,
         uploads=Uploads(settings.uploads),

@@ -59,7 +59,7 @@ async def list_versions(request: Request, name: str) -> Response:
 
 @router.post(
     "/adapters/{name}/versions",
-    openapi_extra=ours({200: VersionAnswer, 201: VersionAnswer}, body=PushBody, errors=(409, 422, 500, 503)),
+    openapi_extra=ours({200: VersionAnswer, 201: VersionAnswer}, body=PushBody, errors=(404, 409, 422, 500, 503)),
 )
 async def push(request: Request, name: str) -> Response:
     """Register a version of blobs that are stored: 201, or 200 where the same bytes are registered."""

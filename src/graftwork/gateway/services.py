@@ -19,6 +19,7 @@ from graftwork.gateway.poolings import Poolings
 from graftwork.registry.base_push import BasePushes
 from graftwork.registry.bases import BaseRecord, Bases
 from graftwork.registry.evaluations.evaluations import Evaluations
+from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -35,6 +36,7 @@ class Services:
     outline_of: Callable[[], Outline]
     registry: Registry
     snapshots: SnapshotReader
+    lineage: Lineage
     store: BlobStore
     copies: WorkingCopies
     uploads: Uploads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -35,12 +35,20 @@ class AdapterFacts(OurBody):
 
 
 class DatasetFacts(OurBody):
-    """One snapshot of data that the adapter was trained on."""
+    """One snapshot of data that the adapter was trained on, or measured with."""
 
     uri: Line | None = Field(default=None, description="Where it is.")
     digest: Line | None = Field(default=None, description="Of its content: `sha256:…`, or a library's fingerprint.")
     name: Line | None = Field(default=None, description="What people call it.")
     split: Line | None = Field(default=None, description="Which part of it: train, …")
+    role: Literal["trained_on", "evaluated_on"] | None = Field(default=None, description="`trained_on` where absent.")
+
+
+class PreprocessingFacts(OurBody):
+    """One step that its data went through."""
+
+    name: Line = Field(description="What people call it, or where it is.")
+    digest: Line | None = Field(default=None, description="Of its content: `sha256:…`.")
 
 
 class TrainingFacts(OurBody):
@@ -77,10 +85,16 @@ class Metadata(OurBody):
     parents: Lines | None = Field(
         default=None, description="References of the versions it was derived from; kept as NAME@sha256:…"
     )
+    merged_from: Lines | None = Field(
+        default=None, description="References of the versions that were merged into it; kept as NAME@sha256:…"
+    )
     base: BaseFacts = Field(default_factory=BaseFacts, description="Base model.")
     adapter: AdapterFacts = Field(default_factory=AdapterFacts, description="What the files say.")
     datasets: Annotated[list[DatasetFacts], Field(max_length=256)] | None = Field(
         default=None, description="Training data."
+    )
+    preprocessing: Annotated[list[PreprocessingFacts], Field(max_length=256)] | None = Field(
+        default=None, description="What its data went through."
     )
     training: TrainingFacts = Field(default_factory=TrainingFacts, description="Hyper-parameters and metrics.")
     code: CodeFacts = Field(default_factory=CodeFacts, description="Code version.")

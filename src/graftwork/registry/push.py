@@ -147,17 +147,17 @@ class PushService:
         return PushResult(version, created, account)
 
     def _said(self, tenant: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """The metadata as they were said, with parents by their digests: other references move."""
+        """The metadata as they were said, with the versions they name by digest: other references move."""
         said = read_metadata(canonical(metadata, what="metadata"))
-        if parents := said.get("parents"):
-            said["parents"] = [self._parent(tenant, number, text) for number, text in enumerate(parents)]
+        for key in ("parents", "merged_from"):
+            if named := said.get(key):
+                said[key] = [self._pinned(tenant, f"metadata.{key}.{at}", text) for at, text in enumerate(named)]
         return said
 
-    def _parent(self, tenant: str, number: int, reference: str) -> str:
+    def _pinned(self, tenant: str, field: str, reference: str) -> str:
         try:
             parent = self._registry.show(tenant, reference)
         except (InvalidRequest, NotFound) as error:
-            field = f"metadata.parents.{number}"
             raise InvalidMetadata(f"{field} must be a version of yours. {error.message}", field=field) from error
         return f"{parent.adapter}@{parent.digest}"
 

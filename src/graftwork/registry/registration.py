@@ -8,23 +8,14 @@ from graftwork.access import events
 from graftwork.db import Transaction
 from graftwork.errors import Conflict
 from graftwork.registry import adapters, bases, versions
+from graftwork.registry.lineage.recording import record
 from graftwork.registry.reading import whole
 from graftwork.registry.semantic_version import next_semver
+from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
 
 CREATED = "version.created"
-SUBJECT = "adapters/"
 ADAPTER_CREATED = "adapter.created"
-
-
-def subject_of(name: str) -> str:
-    """What the events about an adapter have as their subject."""
-    return f"{SUBJECT}{name}"
-
-
-def name_in(subject: str) -> str | None:
-    """The adapter that an event's subject speaks of; None where it speaks of something else."""
-    return subject.removeprefix(SUBJECT) if subject.startswith(SUBJECT) else None
 
 
 def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
@@ -36,6 +27,7 @@ def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
 
     Raises:
         Conflict: as `Registry.push`.
+        InvalidRequest, NotFound, Conflict: as `lineage.recording.record`.
     """
     taken = versions.taken(tx, pushed.tenant, pushed.adapter)
     for sequence, semver, digest in taken:  # all of them first: which version has these bytes says more
@@ -75,6 +67,7 @@ def _insert(tx: Transaction, version: Version) -> Version:
         _append(tx, version, ADAPTER_CREATED, {"name": version.adapter})
     sequence = adapters.take_sequence(tx, version.tenant, version.adapter, last or 0)
     version = replace(version, sequence=sequence)
+    record(tx, version)  # before it is there: a parent that is named without a number is not the version itself
     versions.insert(tx, version)
     version = versions.with_twin(tx, version)
     facts = {

@@ -21,8 +21,9 @@ from graftwork.registry.idempotency import Once
 from graftwork.registry.pointers import Change
 from graftwork.registry.reading import find, parsed, view_for, view_of, whole
 from graftwork.registry.reference import Reference
-from graftwork.registry.registration import register, subject_of
+from graftwork.registry.registration import register
 from graftwork.registry.semantic_version import parse_semver
+from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version, frozen_json
 from graftwork.registry.view import AdapterView
 
@@ -78,7 +79,8 @@ class Registry:
 
         Raises:
             Conflict: the bytes have another version number under this name, or were accounted against another
-                base; or the version number has other bytes.
+                base; or the version number has other bytes; or the metadata say that it comes from itself.
+            NotFound: a parent that the metadata name is no version of this tenant.
         """
         version = Version(
             tenant=check_tenant(tenant),

@@ -12,7 +12,7 @@ from graftwork.db import Database, Transaction
 from graftwork.errors import NotFound, UnknownModel
 from graftwork.registry.aliases import aliases_of, all_aliases
 from graftwork.registry.reference import Reference
-from graftwork.registry.registration import name_in
+from graftwork.registry.subjects import name_in
 from graftwork.registry.versions import Version, all_versions, versions_of
 from graftwork.registry.view import AdapterView
 

@@ -23,8 +23,8 @@ from graftwork.registry.evaluations.trend import trend
 from graftwork.registry.idempotency import Once
 from graftwork.registry.reading import find, parsed, view_for, view_of, whole
 from graftwork.registry.reference import Reference
-from graftwork.registry.registration import subject_of
 from graftwork.registry.registry import Page
+from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
 
 if TYPE_CHECKING:

@@ -1,0 +1,49 @@
+"""ends: what people write at the end of an edge, a node or a reference to a version, and which node it is."""
+
+from __future__ import annotations
+
+from graftwork.db import Transaction
+from graftwork.errors import InvalidRequest, NotFound
+from graftwork.registry import versions
+from graftwork.registry.lineage.edges import number_of
+from graftwork.registry.lineage.nodes import KINDS, Node, parse_node, version_node
+from graftwork.registry.reading import find, view_for
+from graftwork.registry.reference import Reference, parse_reference
+
+
+def parse_end(text: str) -> Node | Reference:
+    """Read `KIND:NAME[@DIGEST]`, `version:REFERENCE`, or a reference.
+
+    What begins with a kind and a colon is a node: the version 1.0.0 of an adapter called "base" is
+    `version:base:1.0.0`.
+
+    Raises:
+        InvalidRequest: saying the grammar.
+    """
+    kind, colon, rest = text.partition(":")
+    if not colon or kind not in KINDS:
+        return parse_reference(text)
+    if kind == "version" and not rest.startswith("sha256:"):
+        return parse_reference(rest)
+    return parse_node(text)
+
+
+def resolve(tx: Transaction, tenant: str, end: Node | Reference) -> Node:
+    """The node that is meant; a version is there, or was when the graph learned of it.
+
+    Raises:
+        NotFound: this tenant has no such version.
+    """
+    if isinstance(end, Reference):
+        return version_node(find(view_for(tx, tenant, end), end).digest)
+    if end.kind == "version" and number_of(tx, tenant, end) is None and not versions.has_digest(tx, tenant, end.name):
+        raise NotFound(f"There is no version {end.name}. `graftwork list` shows what there is.")
+    return end
+
+
+def check_end(text: str, *, field: str) -> Node | Reference:
+    """`parse_end` for a request's field."""
+    try:
+        return parse_end(text)
+    except InvalidRequest as exc:
+        raise InvalidRequest(exc.message, field=field) from exc
