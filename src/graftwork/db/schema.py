@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0004"
+HEAD = "0010"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -168,4 +168,54 @@ metrics = Table(
         ["evaluations.tenant", "evaluations.adapter", "evaluations.sequence", "evaluations.number"],
     ),
     Index(None, "tenant", "name", "value"),
+)
+
+#: Companions that were added to a version after its push; append-only, and gone only with it, as signatures are.
+documents = Table(
+    "documents",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its version
+    Column("kind", String(24), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("revision", Count, nullable=False),  # 1, 2, … of its kind and name
+    Column("media_type", String(127), nullable=False),
+    Column("size", Count, nullable=False),
+    Column("digest", Digest, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "number"),
+    UniqueConstraint("tenant", "adapter", "sequence", "kind", "name", "revision"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"],
+        ["versions.tenant", "versions.adapter", "versions.sequence"],
+        ondelete="CASCADE",
+    ),
+)
+
+#: Who vouches for the files of a version: each was verified before it was recorded.
+signatures = Table(
+    "signatures",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its version
+    Column("fingerprint", Digest, nullable=False),  # of the public key
+    Column("algorithm", String(16), nullable=False),
+    Column("public_key", Text, nullable=False),  # PEM
+    Column("bundle", Digest, nullable=False),  # of the file that holds the signature
+    Column("size", Count, nullable=False),  # of that file
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "number"),
+    UniqueConstraint("tenant", "adapter", "sequence", "bundle"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"],
+        ["versions.tenant", "versions.adapter", "versions.sequence"],
+        ondelete="CASCADE",
+    ),
 )
