@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from graftwork.cli import ask, base, completion, demo, inspect, registry, residency, serve, verify
+from graftwork.cli import ask, base, completion, demo, document, inspect, registry, residency, serve, sign, verify
 from graftwork.cli.context import Context, OutputFormat
 from graftwork.errors import GraftworkError, InvalidRequest, Refused
 
@@ -27,6 +27,8 @@ serve.add_to(app)
 registry.add_to(app)
 residency.add_to(app)
 verify.add_to(app)
+sign.add_to(app)
+document.add_to(app)
 ask.add_to(app)
 inspect.add_to(app)
 base.add_to(app)

@@ -13,9 +13,11 @@ import httpx
 from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.client.answers import Answer, AnswerStream
+from graftwork.client.documents import Documents
 from graftwork.client.lifespan import ASGIApp
+from graftwork.client.signatures import Signatures
 from graftwork.client.uploads import upload
-from graftwork.client.verify import verify_versions
+from graftwork.client.verify import verify_signatures, verify_versions
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Damaged, Refused
 from graftwork.protocol.errors import error_from
@@ -47,6 +49,8 @@ class Client:
         timeout_s: float = 600.0,
     ) -> None:
         self._wire = Wire(url, app, http, timeout_s)
+        self.documents = Documents(self._wire)
+        self.signatures = Signatures(self._wire)
 
     # The registry
 
@@ -166,16 +170,26 @@ class Client:
         name = parse_reference(reference).name
         return self._wire.json("POST", f"{_adapter(name)}/{verb}", json={"reference": reference, **body})
 
-    def verify(self, reference: str | None = None) -> Json:
+    def verify(
+        self, reference: str | None = None, *, signatures: bool = False, public_key: bytes | None = None
+    ) -> Json:
         """Have every stored file of a version, or of all, read and checked, one request per blob.
 
         Returns `{"versions", "blobs", "bytes", "problems": [{"state", "digest", "files"}]}`, where a state is
         `missing` or `damaged`; damaged bytes were set aside, so that pushing the same files again repairs them.
+
+        Args:
+            signatures: also check every signature here: `signatures`, as `client.signatures.verify` gives them.
+            public_key: of these only those of this key, in PEM; `unsigned` are the versions without a valid one.
         """
         if reference is not None:
-            return verify_versions(self._wire, [self.show(reference)])
-        names = [adapter["name"] for adapter in self.adapters()]
-        return verify_versions(self._wire, (version for name in names for version in self.versions(name)))
+            versions = [self.show(reference)]
+        else:
+            versions = [version for adapter in self.adapters() for version in self.versions(adapter["name"])]
+        report = verify_versions(self._wire, versions)
+        if signatures or public_key is not None:
+            report |= verify_signatures(self.signatures, versions, public_key)
+        return report
 
     # Inference
 

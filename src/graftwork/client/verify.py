@@ -1,9 +1,11 @@
-"""verify: has every stored file of versions read and checked, each blob once."""
+"""verify: has every stored file of versions read and checked, each blob once; and checks who signed them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from graftwork.artifacts.signing.keys import read_public
+from graftwork.client.signatures import Signatures
 from graftwork.client.wire import Json, Wire
 
 
@@ -24,3 +26,16 @@ def verify_versions(wire: Wire, versions: Iterable[Json]) -> Json:
         if state != "ok":
             problems.append({"state": state, "digest": digest, "files": places})
     return {"versions": count, "blobs": len(files), "bytes": total, "problems": problems}
+
+
+def verify_signatures(signatures: Signatures, versions: Iterable[Json], public_key: bytes | None) -> Json:
+    """`{"signatures", "unsigned"}`: each signature with its state; with a key, the versions that it did not sign."""
+    key = None if public_key is None else read_public(public_key)
+    found: list[Json] = []
+    unsigned = []
+    for version in versions:
+        checked = signatures.check(version, key)
+        found += checked
+        if key is not None and not any(one["state"] == "valid" for one in checked):
+            unsigned.append(f"{version['adapter']}:{version['semver']}")
+    return {"signatures": found, "unsigned": unsigned}

@@ -23,12 +23,14 @@ from graftwork.errors import Conflict, InvalidRequest
 from graftwork.gateway import (
     blobs,
     classify,
+    documents,
     embeddings,
     errors,
     inference,
     model_list,
     registry_routes,
     residency,
+    signatures,
     system,
     uploads,
 )
@@ -39,8 +41,11 @@ from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
 from graftwork.models.base import base_name
+from graftwork.registry.cards.cards import Cards
+from graftwork.registry.documents.documents import Documents
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
@@ -89,7 +94,7 @@ def build_app(
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
-    for router in (registry_routes.router, residency.router):
+    for router in (registry_routes.router, residency.router, documents.router, signatures.router):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
             router,
@@ -113,6 +118,7 @@ def _services(
 ) -> Services:
     registry, snapshots = Registry(database), SnapshotReader(database)
     store = open_store(settings.artifacts, settings.artifacts_keyring)
+    companions = Documents(database, store)
     copies = WorkingCopies(settings.bundles, store, settings.bundle_cache_bytes)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()
@@ -124,6 +130,9 @@ def _services(
         base=base,
         outline_of=outline_of,
         registry=registry,
+        documents=companions,
+        cards=Cards(database, store, companions),
+        signatures=Signatures(database, store),
         snapshots=snapshots,
         store=store,
         copies=copies,

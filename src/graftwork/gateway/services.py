@@ -16,8 +16,11 @@ from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
+from graftwork.registry.cards.cards import Cards
+from graftwork.registry.documents.documents import Documents
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
@@ -31,6 +34,9 @@ class Services:
     base: str
     outline_of: Callable[[], Outline]
     registry: Registry
+    documents: Documents
+    cards: Cards
+    signatures: Signatures
     snapshots: SnapshotReader
     store: BlobStore
     copies: WorkingCopies

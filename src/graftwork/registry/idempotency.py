@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,8 +28,8 @@ class Once:
     fingerprint: str  #: digest of door and body
 
 
-def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] | None:
-    """What the request was answered with, when it was done already: the version as it was then, and whether it was new.
+def recalled(tx: Transaction, tenant: str, once: Once) -> dict[str, Any] | None:
+    """What `keep` was given for the same request, when it was done already.
 
     Raises:
         Conflict: the key was used for another request.
@@ -40,12 +41,37 @@ def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] |
     if row.fingerprint != once.fingerprint:
         raise Conflict(f"The Idempotency-Key {once.key!a} was used for another request; a new request needs a new key.")
     answer: dict[str, Any] = parse(row.answer)
+    return answer
+
+
+def keep(tx: Transaction, tenant: str, once: Once, answer: Mapping[str, Any], *, now: datetime) -> None:
+    """Keep the answer, in the transaction of the change that it tells of; forget what is too old."""
+    row = {
+        "tenant": tenant,
+        "key": once.key,
+        "fingerprint": once.fingerprint,
+        "answer": canonical(dict(answer), what="answer"),
+        "created_at": timestamp(now),
+    }
+    tx.execute(delete(idempotency_keys).where(idempotency_keys.c.created_at < timestamp(now - KEPT)))
+    tx.execute(idempotency_keys.insert().values(row))
+
+
+def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] | None:
+    """What a request that answers with a version was answered with: as it was then, and whether it was new.
+
+    Raises:
+        Conflict: as `recalled`.
+    """
+    answer = recalled(tx, tenant, once)
+    if answer is None:
+        return None
     version = version_at(tx, tenant, answer["adapter"], answer["sequence"])
     return replace(version, stage=answer["stage"], aliases=tuple(answer["aliases"])), answer["created"]
 
 
 def remember(tx: Transaction, tenant: str, once: Once, version: Version, created: bool, *, now: datetime) -> None:
-    """Keep the answer, in the transaction of the change that it tells of; forget what is too old."""
+    """Keep what `answered` will say."""
     answer = {
         "adapter": version.adapter,
         "sequence": version.sequence,
@@ -53,12 +79,4 @@ def remember(tx: Transaction, tenant: str, once: Once, version: Version, created
         "aliases": list(version.aliases),
         "created": created,
     }
-    row = {
-        "tenant": tenant,
-        "key": once.key,
-        "fingerprint": once.fingerprint,
-        "answer": canonical(answer, what="answer"),
-        "created_at": timestamp(now),
-    }
-    tx.execute(delete(idempotency_keys).where(idempotency_keys.c.created_at < timestamp(now - KEPT)))
-    tx.execute(idempotency_keys.insert().values(row))
+    keep(tx, tenant, once, answer, now=now)
