@@ -37,6 +37,7 @@ def test_documents_are_added_listed_and_written_to_files(cli: Cli, alpha: Path) 
     copy = alpha / "copy.json"
     assert cli("document", "get", "alpha", "1", "--file", str(copy)).code == 0
     assert copy.read_text() == "{}"
+    assert cli("document", "get", "alpha", "1").out == "{}"
     again = cli("document", "get", "alpha", "1", "--file", str(copy))
     assert again.code == 1 and "File exists" in again.err
     assert cli("document", "get", "alpha", "1", "-o", "json").json()["kind"] == "evaluation_report"

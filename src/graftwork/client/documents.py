@@ -48,8 +48,7 @@ class Documents:
             raise InvalidRequest(f"{path} is not a file.", field="file")
         name = path.name if name is None else name
         sent = BundleFile(name, path.stat().st_size, digest_of_file(path))
-        guessed = mimetypes.guess_type(name)[0] or _BYTES
-        content = {"kind": kind, "name": name, "media_type": media_type or guessed, "note": note}
+        content = {"kind": kind, "name": name, "media_type": media_type or _guessed(name), "note": note}
         place = version_place(self._wire, reference)
         blob = {"digest": sent.digest, "size": sent.size}
         if self._wire.json("POST", "/api/v1/blobs/missing", json={"blobs": [blob]})["missing"]:
@@ -97,6 +96,11 @@ class Documents:
 
     def _place(self, reference: str, document: str) -> str:
         return f"{version_place(self._wire, reference)}/documents/{quote(document, safe='')}"
+
+
+def _guessed(name: str) -> str:
+    media_type, compressed_by = mimetypes.guess_type(name)
+    return _BYTES if media_type is None or compressed_by else media_type
 
 
 def version_place(wire: Wire, reference: str) -> str:

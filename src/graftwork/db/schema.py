@@ -170,7 +170,7 @@ metrics = Table(
     Index(None, "tenant", "name", "value"),
 )
 
-#: Companions that were added to a version after its push; append-only, and gone only with it, as signatures are.
+#: Companions that were added to a version after its push; append-only.
 documents = Table(
     "documents",
     metadata,
@@ -190,13 +190,11 @@ documents = Table(
     PrimaryKeyConstraint("tenant", "adapter", "sequence", "number"),
     UniqueConstraint("tenant", "adapter", "sequence", "kind", "name", "revision"),
     ForeignKeyConstraint(
-        ["tenant", "adapter", "sequence"],
-        ["versions.tenant", "versions.adapter", "versions.sequence"],
-        ondelete="CASCADE",
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
     ),
 )
 
-#: Who vouches for the files of a version: each was verified before it was recorded.
+#: Who vouches for the files of a version: each was verified before it was recorded. Append-only.
 signatures = Table(
     "signatures",
     metadata,
@@ -214,8 +212,6 @@ signatures = Table(
     PrimaryKeyConstraint("tenant", "adapter", "sequence", "number"),
     UniqueConstraint("tenant", "adapter", "sequence", "bundle"),
     ForeignKeyConstraint(
-        ["tenant", "adapter", "sequence"],
-        ["versions.tenant", "versions.adapter", "versions.sequence"],
-        ondelete="CASCADE",
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
     ),
 )

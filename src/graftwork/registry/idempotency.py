@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,7 +28,7 @@ class Once:
     fingerprint: str  #: digest of door and body
 
 
-def recalled(tx: Transaction, tenant: str, once: Once) -> dict[str, Any] | None:
+def recall(tx: Transaction, tenant: str, once: Once) -> dict[str, Any] | None:
     """What `keep` was given for the same request, when it was done already.
 
     Raises:
@@ -57,13 +57,26 @@ def keep(tx: Transaction, tenant: str, once: Once, answer: Mapping[str, Any], *,
     tx.execute(idempotency_keys.insert().values(row))
 
 
+def numbered(
+    tx: Transaction, tenant: str, once: Once | None, make: Callable[[], tuple[int, bool]], *, now: datetime
+) -> tuple[int, bool]:
+    """The number of what `make` makes, and whether it is new; or of what it made before, for the same request."""
+    known = None if once is None else recall(tx, tenant, once)
+    if known is not None:
+        return known["number"], known["created"]
+    number, created = make()
+    if once is not None:
+        keep(tx, tenant, once, {"number": number, "created": created}, now=now)
+    return number, created
+
+
 def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] | None:
     """What a request that answers with a version was answered with: as it was then, and whether it was new.
 
     Raises:
-        Conflict: as `recalled`.
+        Conflict: as `recall`.
     """
-    answer = recalled(tx, tenant, once)
+    answer = recall(tx, tenant, once)
     if answer is None:
         return None
     version = version_at(tx, tenant, answer["adapter"], answer["sequence"])

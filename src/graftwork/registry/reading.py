@@ -58,6 +58,11 @@ def named(tx: Transaction, tenant: str, reference: Reference | str) -> Version:
     return find(view_for(tx, tenant, wanted), wanted)
 
 
+def still(tx: Transaction, version: Version) -> Version:
+    """A version that was read before; raises NotFound where it has gone meanwhile."""
+    return named(tx, version.tenant, f"{version.adapter}@{version.digest}")
+
+
 def whole(tx: Transaction, version: Version) -> Version:
     """The version as it stands now, with its metadata, its account and its aliases."""
     pointers = aliases_of(tx, version.tenant, [version.adapter]).get(version.adapter, {})

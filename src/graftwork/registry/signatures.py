@@ -22,7 +22,7 @@ from graftwork.db.schema import signatures
 from graftwork.errors import Conflict, NotFound, Refused
 from graftwork.registry import idempotency
 from graftwork.registry.idempotency import Once
-from graftwork.registry.reading import named
+from graftwork.registry.reading import named, still
 from graftwork.registry.reference import Reference
 from graftwork.registry.registration import subject_of
 from graftwork.registry.versions import Version
@@ -98,14 +98,11 @@ class Signatures:
         verify(b"".join(self._store.open(tenant, bundle)), version.manifest, key)
         made = Signature(0, key.fingerprint, key.algorithm, key.pem, bundle, size, "", actor)
         with self._database.transaction() as tx:
-            known = None if once is None else idempotency.recalled(tx, tenant, once)
-            if known is not None:
-                return _at(tx, version, known["signature"]), known["created"]
-            signature, created = self._add(tx, version, made)
-            if once is not None:
-                answer = {"signature": signature.number, "created": created}
-                idempotency.keep(tx, tenant, once, answer, now=self._clock())
-            return signature, created
+            version = still(tx, version)
+            number, created = idempotency.numbered(
+                tx, tenant, once, lambda: self._add(tx, version, made), now=self._clock()
+            )
+            return _at(tx, version, number), created
 
     def of(self, tenant: str, reference: Reference | str) -> tuple[Signature, ...]:
         """A version's signatures in the order they were added; at most `MAX_SIGNATURES`."""
@@ -117,17 +114,16 @@ class Signatures:
         with self._database.reading() as tx:
             return _at(tx, named(tx, tenant, reference), number)
 
-    def _add(self, tx: Transaction, version: Version, made: Signature) -> tuple[Signature, bool]:
+    def _add(self, tx: Transaction, version: Version, made: Signature) -> tuple[int, bool]:
         known = tx.execute(_signatures(version).where(signatures.c.bundle == made.bundle)).first()
         if known is not None:
-            return Signature.from_row(known), False
+            return int(known.number), False
         last = tx.execute(select(func.coalesce(func.max(signatures.c.number), 0)).where(_of(version))).scalar_one()
         if last >= MAX_SIGNATURES:
             raise Conflict(f"{version.label} has {MAX_SIGNATURES} signatures, the most that a version may have.")
         number, now = last + 1, timestamp(self._clock())
-        row = made.to_json() | {"number": number, "created_at": now}
-        of = {"tenant": version.tenant, "adapter": version.adapter, "sequence": version.sequence}
-        tx.execute(signatures.insert().values(row | of))
+        of = {"tenant": version.tenant, "adapter": version.adapter, "sequence": version.sequence, "number": number}
+        tx.execute(signatures.insert().values(made.to_json() | of | {"created_at": now}))
         told = {
             "signature": number,
             "fingerprint": made.fingerprint,
@@ -136,7 +132,7 @@ class Signatures:
         }
         subject = subject_of(version.adapter)
         events.append(tx, version.tenant, made.created_by, ADDED, subject, {**version.brief(), **told}, at=now)
-        return _at(tx, version, number), True
+        return number, True
 
 
 def of_version(tx: Transaction, version: Version) -> tuple[Signature, ...]:
@@ -145,9 +141,11 @@ def of_version(tx: Transaction, version: Version) -> tuple[Signature, ...]:
     return tuple(Signature.from_row(row) for row in rows)
 
 
-def digests(tx: Transaction, tenant: str) -> set[str]:
-    """Every blob that holds a signature of the tenant's."""
-    return set(tx.execute(select(signatures.c.bundle).where(signatures.c.tenant == tenant)).scalars())
+def held(tx: Transaction, tenant: str) -> set[tuple[str, int, str]]:
+    """(adapter, sequence, digest) of every blob that holds a signature of the tenant's versions."""
+    query = select(signatures.c.adapter, signatures.c.sequence, signatures.c.bundle)
+    rows = tx.execute(query.where(signatures.c.tenant == tenant))
+    return {(row.adapter, row.sequence, row.bundle) for row in rows}
 
 
 def _at(tx: Transaction, version: Version, number: int) -> Signature:

@@ -16,9 +16,11 @@ TOLD = {
     "description": "Answers <b>politely</b> | and\nbriefly.",
     "license": "apache-2.0",
     "language": ["en", "de"],
-    "tags": ["support", "tone"],
-    "datasets": ["org/tickets", {"name": "chats", "digest": sha256("chats")}],
-    "hyperparameters": {"learning_rate": 0.0002, "epochs": 3},
+    "task": "support",
+    "author": "ada",
+    "code": {"repo": "https://example.org/train", "commit": "0123abc", "dirty": False},
+    "datasets": [{"uri": "org/tickets", "split": "train"}, {"name": "chats", "digest": sha256("chats")}],
+    "training": {"hyperparameters": {"learning_rate": 0.0002, "epochs": 3}},
 }
 CONFIG = {
     "r": 8,
@@ -61,4 +63,4 @@ def facts() -> Facts:
 
 @pytest.fixture
 def few_facts() -> Facts:
-    return facts_of(version_with({"license": 7, "tags": {"a": 1}, "datasets": [None, 1, {"x": 2}]}), {}, [])
+    return facts_of(version_with({"license": 7, "training": [1], "code": "x", "datasets": [None, 1, {"x": 2}]}), {}, [])

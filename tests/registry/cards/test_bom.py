@@ -34,6 +34,7 @@ def checked(validator: JsonStrictValidator, bill: dict[str, Any]) -> dict[str, A
 def test_it_is_valid_and_tells_everything(facts: Facts, validator: JsonStrictValidator) -> None:
     bill = checked(validator, bill_of_materials(facts, DOCUMENTS, len(DOCUMENTS)))
     adapter = bill["metadata"]["component"]
+    assert adapter["authors"] == [{"name": "ada"}]
     assert adapter["licenses"] == [{"license": {"id": "Apache-2.0"}}]
     hashes = {file["name"]: file["hashes"][0]["content"] for file in adapter["components"]}
     assert hashes == {file.path: file.digest.removeprefix("sha256:") for file in facts.version.manifest.files}

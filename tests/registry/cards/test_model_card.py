@@ -31,15 +31,18 @@ def test_the_hub_reads_it(facts: Facts) -> None:
     )
     assert data.to_dict()["base_model_relation"] == "adapter"
     assert (data.language, data.datasets) == (["en", "de"], ["org/tickets", "chats"])
-    assert (data.pipeline_tag, data.metrics) == ("text-generation", ["accuracy", "f1", "p50_ms"])
+    assert (data.pipeline_tag, data.metrics) == ("text-generation", ["accuracy", "f1"])
     results = [
         (one.dataset_name, one.dataset_split, one.metric_type, one.metric_value) for one in data.eval_results or []
     ]
-    assert results == [
-        ("tickets", "test", "accuracy", 0.875),
-        ("tickets", "test", "f1", 0.5),
-        ("latency", None, "p50_ms", 12.5),
-    ]
+    assert results == [("tickets", "test", "accuracy", 0.875), ("tickets", "test", "f1", 0.5)]
+
+
+def test_people_are_told_more_than_the_hub(facts: Facts) -> None:
+    card = model_card(facts, None)
+    for row in ("| latency |  | p50\\_ms | 12.5 | offline |", "| alpha | 16 |", "| epochs | 3 |", "| Author | ada |"):
+        assert row in card
+    assert "https://example.org/train 0123abc" in card
 
 
 def test_little_is_enough(few_facts: Facts) -> None:
@@ -59,7 +62,7 @@ def test_what_people_wrote_stays_and_facts_cannot_be_contradicted(facts: Facts) 
     assert card.text.endswith("# My adapter\n\nUse it kindly.\n")
     assert told["widget"] == [{"text": "Hello"}]
     assert (told["license"], told["base_model"]) == ("apache-2.0", "HuggingFaceTB/SmolLM2-135M-Instruct")
-    assert told["tags"] == ["mine", "support", "tone", "lora", "graftwork"]
+    assert told["tags"] == ["mine", "support", "lora", "graftwork"]
 
 
 def test_generating_again_changes_only_what_is_generated(facts: Facts) -> None:

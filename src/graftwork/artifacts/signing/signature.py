@@ -17,6 +17,7 @@ from graftwork.artifacts.digest import PREFIX, hex_of
 from graftwork.artifacts.signing.keys import PrivateKey, PublicKey
 from graftwork.artifacts.signing.statement import check_same_files, signed_files, statement_of
 from graftwork.errors import Refused
+from graftwork.protocol.body import read_text
 
 MAX_SIGNATURE_BYTES: Final = 8 << 20
 MEDIA_TYPE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -74,9 +75,9 @@ def _read(signature: bytes, key: PublicKey) -> tuple[bytes, bytes]:
 
 def _json(raw: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError) as exc:
-        raise Refused("This is no signature file: it is not JSON.") from exc
+        value = read_text(raw.decode())
+    except ValueError as exc:
+        raise Refused("This is no signature file: it is not JSON, or has too many parts.") from exc
     if not isinstance(value, dict):
         raise Refused("This is no signature file: it is not a JSON object.")
     return value

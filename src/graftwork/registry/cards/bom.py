@@ -64,13 +64,14 @@ def _adapter(facts: Facts, documents: Sequence[Document]) -> dict[str, Any]:
         "bom-ref": version.digest,
         "name": version.adapter,
         "version": version.semver,
+        "authors": [{"name": facts.author}] if facts.author else [],
         "description": facts.description,
         "hashes": [{"alg": "SHA-256", "content": hex_of(version.digest)}],
         "licenses": _licenses(facts.license),
         # Its own reference differs from that of the component beside it: every one is unique in a bill.
         "pedigree": {"ancestors": [_base(facts) | {"bom-ref": f"{version.digest}#ancestor"}]},
         "externalReferences": [_document(one) for one in documents],
-        "properties": _properties({"kind": version.kind, "rank": version.rank, **_flat(facts)}),
+        "properties": _properties({"kind": version.kind, "rank": version.rank, "code": facts.code, **_flat(facts)}),
         "components": [_file(version.digest, file) for file in version.manifest.files],
         "modelCard": _model_card(facts),
     }
@@ -128,7 +129,7 @@ def _document(document: Document) -> dict[str, Any]:
 def _model_card(facts: Facts) -> dict[str, Any]:
     parameters = {
         "approach": {"type": "supervised"},
-        "task": facts.pipeline,
+        "task": facts.task or facts.pipeline,
         "architectureFamily": "transformer",
         "modelArchitecture": f"{facts.version.kind} adapter of {facts.base_model}",
         "datasets": [{"ref": _reference(dataset)} for dataset in facts.datasets],
@@ -147,7 +148,8 @@ def _flat(facts: Facts) -> dict[str, object]:
 
 
 def _properties(values: dict[str, object]) -> list[dict[str, str]]:
-    return [{"name": f"graftwork:{name}", "value": _text(value)} for name, value in values.items()]
+    told = ((name, value) for name, value in values.items() if value is not None)
+    return [{"name": f"graftwork:{name}", "value": _text(value)} for name, value in told]
 
 
 def _text(value: object) -> str:

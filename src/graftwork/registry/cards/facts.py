@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,11 +56,13 @@ class Facts:
     version: Version
     base_model: str  #: the Hub's name of the base, where the adapter's config has one
     description: str | None
+    task: str | None  #: in their words
     license: str | None
     languages: tuple[str, ...]
-    tags: tuple[str, ...]
+    author: str | None
+    code: str | None  #: repository and commit
     datasets: tuple[Dataset, ...]
-    pipeline: str | None
+    pipeline: str | None  #: the task in the Hub's words
     hyperparameters: Mapping[str, Any]
     measured: tuple[Measured, ...] = field(default=())
 
@@ -68,39 +70,35 @@ class Facts:
 def facts_of(version: Version, config: Mapping[str, Any], measured: Sequence[Measured]) -> Facts:
     """The facts of a version that was read whole, of its adapter_config.json and of what was measured."""
     told: Mapping[str, Any] = version.metadata or {}
-    trained = told.get("hyperparameters")
     hyperparameters = {name: config[key] for key, name in _FROM_CONFIG.items() if config.get(key) not in (None, False)}
-    hyperparameters |= dict(trained) if isinstance(trained, Mapping) else {}
-    said = config.get("base_model_name_or_path")
-    is_hub_id = isinstance(said, str) and _HUB_ID.fullmatch(said)
+    code = _mapping(told.get("code"))
+    said = (_text(_mapping(told.get("base")).get("id")), _text(config.get("base_model_name_or_path")))
     return Facts(
         version=version,
-        base_model=str(said) if is_hub_id else version.base,
+        base_model=next((name for name in said if name and _HUB_ID.fullmatch(name)), version.base),
         description=_text(told.get("description")),
+        task=_text(told.get("task")),
         license=_text(told.get("license")),
         languages=_texts(told.get("language")),
-        tags=_texts(told.get("tags")),
-        datasets=tuple(_datasets(told)),
-        pipeline=_text(told.get("pipeline_tag")) or PIPELINES.get(str(config.get("task_type"))),
-        hyperparameters=hyperparameters,
+        author=_text(told.get("author")),
+        code=" ".join(filter(None, (_text(code.get("repo")), _text(code.get("commit"))))) or None,
+        datasets=tuple(dict.fromkeys(_datasets(told.get("datasets")))),
+        pipeline=PIPELINES.get(str(config.get("task_type"))),
+        hyperparameters={**hyperparameters, **_mapping(_mapping(told.get("training")).get("hyperparameters"))},
         measured=tuple(measured),
     )
 
 
-def _datasets(told: Mapping[str, Any]) -> list[Dataset]:
-    found: list[Dataset] = []
-    for value in (told.get(key) for key in ("datasets", "dataset", "data")):
-        entries = value if isinstance(value, list | tuple) else [value]
-        found += [dataset for entry in entries if (dataset := _dataset(entry)) is not None]
-    return list(dict.fromkeys(found))
+def _datasets(told: object) -> Iterator[Dataset]:
+    for entry in told if isinstance(told, list | tuple) else [told]:
+        said = entry if isinstance(entry, Mapping) else {"name": entry}
+        name = _text(said.get("name")) or _text(said.get("uri"))
+        if name is not None:
+            yield Dataset(name, _text(said.get("digest")))
 
 
-def _dataset(entry: object) -> Dataset | None:
-    if isinstance(entry, Mapping):
-        name = next((text for key in ("name", "uri", "id") if (text := _text(entry.get(key)))), None)
-        return Dataset(name, _text(entry.get("digest"))) if name else None
-    name = _text(entry)
-    return Dataset(name) if name else None
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _text(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""measured: the numbers in a version's evaluations, of each evaluation and split the newest."""
+"""measured: the numbers in a version's evaluations, the newest of each evaluation, split and source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEY = ("tenant", "adapter", "sequence", "number")
 
 
 def measured_of(tx: Transaction, version: Version) -> tuple[list[Measured], int]:
-    """What was measured of a version, by family, name and split; and how many evaluations there are."""
+    """What was measured of a version, by family, name, split and source; and how many evaluations there are."""
     query = (
         select(evaluations, metrics.c.name.label("metric"), metrics.c.value)
         .outerjoin(metrics, and_(*(evaluations.c[column] == metrics.c[column] for column in _KEY)))
@@ -24,10 +24,10 @@ def measured_of(tx: Transaction, version: Version) -> tuple[list[Measured], int]
         )
         .order_by(evaluations.c.number)
     )
-    newest: dict[tuple[str, str, str], tuple[int, Measured]] = {}
+    newest: dict[tuple[str, ...], tuple[int, Measured]] = {}
     numbers = set()
     for row in tx.execute(query):
-        key = (row.family, row.name, row.split)
+        key = (row.family, row.name, row.split, row.source)
         numbers.add(row.number)
         if newest.get(key, (0,))[0] != row.number:
             newest[key] = row.number, Measured(row.name, row.split, row.family, row.source, {})

@@ -34,7 +34,8 @@ def model_card(facts: Facts, written: bytes | None) -> str:
 
 
 def _front_matter(facts: Facts) -> dict[str, Any]:
-    metrics = sorted({name for one in facts.measured for name in one.metrics})
+    metrics = sorted({name for one in _benchmarks(facts) for name in one.metrics})
+    tags = (facts.task, facts.version.kind.lower(), "graftwork")
     matter = {
         "license": facts.license,
         "language": list(facts.languages),
@@ -42,7 +43,7 @@ def _front_matter(facts: Facts) -> dict[str, Any]:
         "base_model": facts.base_model,
         "base_model_relation": "adapter",
         "pipeline_tag": facts.pipeline,
-        "tags": [*facts.tags, facts.version.kind.lower(), "graftwork"],
+        "tags": [tag for tag in tags if tag],
         "datasets": [dataset.name for dataset in facts.datasets],
         "metrics": metrics,
         "model-index": _model_index(facts),
@@ -63,10 +64,14 @@ def _model_index(facts: Facts) -> list[dict[str, Any]]:
             "dataset": {"name": one.name, "type": one.name, **({"split": one.split} if one.split else {})},
             "metrics": [{"name": name, "type": name, "value": value} for name, value in sorted(one.metrics.items())],
         }
-        for one in facts.measured
-        if one.metrics
+        for one in _benchmarks(facts)
     ]
     return [{"name": facts.version.label, "results": results}] if results else []
+
+
+def _benchmarks(facts: Facts) -> list[Measured]:
+    """What the Hub calls results; latencies and numbers of a business are none."""
+    return [one for one in facts.measured if one.family == "task" and one.metrics]
 
 
 def _generated(facts: Facts) -> str:
@@ -76,6 +81,8 @@ def _generated(facts: Facts) -> str:
         "Kind": f"{version.kind}, rank {version.rank}",
         "Base": f"{facts.base_model} (weights `{version.base_digest}`)",
         "Digest": f"`{version.digest}`",
+        "Author": _plain(facts.author or ""),
+        "Code": _plain(facts.code or ""),
         "Registered": f"{version.created_at} by {_plain(version.created_by)}",
         "Data": ", ".join(_dataset(dataset.name, dataset.digest) for dataset in facts.datasets),
     }

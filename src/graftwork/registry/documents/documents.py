@@ -26,7 +26,7 @@ from graftwork.registry.documents.document import (
 )
 from graftwork.registry.documents.front_matter import read_card
 from graftwork.registry.idempotency import Once
-from graftwork.registry.reading import named
+from graftwork.registry.reading import named, still
 from graftwork.registry.reference import Reference
 from graftwork.registry.registration import subject_of
 from graftwork.registry.registry import MAX_PAGE_SIZE, Page
@@ -62,18 +62,11 @@ class Documents:
             version = named(tx, tenant, reference)
         self._check_blob(tenant, content)
         with self._database.transaction() as tx:
-            known = None if once is None else idempotency.recalled(tx, tenant, once)
-            if known is not None:
-                found = rows.at(tx, version, known["document"])
-                assert found is not None, "documents are never taken away"
-                return found, known["created"]
-            number, created = self._add(tx, version, content, actor)
-            if once is not None:
-                answer = {"document": number, "created": created}
-                idempotency.keep(tx, tenant, once, answer, now=self._clock())
-            found = rows.at(tx, version, number)
-            assert found is not None, "it was just written"
-            return found, created
+            version = still(tx, version)
+            number, created = idempotency.numbered(
+                tx, tenant, once, lambda: self._add(tx, version, content, actor), now=self._clock()
+            )
+            return self._at(tx, version, str(number)), created
 
     def page(
         self,
@@ -110,11 +103,7 @@ class Documents:
             NotFound: the version has none.
         """
         with self._database.reading() as tx:
-            version = named(tx, tenant, reference)
-            found = self._at(tx, version, document)
-        if found is None:
-            raise NotFound(f"{version.label} has no document {document[:40]!a}.")
-        return found
+            return self._at(tx, named(tx, tenant, reference), document)
 
     @staticmethod
     def written_card(tx: Transaction, version: Version) -> Document | None:
@@ -149,15 +138,15 @@ class Documents:
             read_card(b"".join(self._store.open(tenant, content.digest)))
 
     @staticmethod
-    def _at(tx: Transaction, version: Version, document: str) -> Document | None:
-        named = _ID.fullmatch(document)
-        if named is None:
-            return None
-        number = int(named[2])
-        if named[1] is None:
-            return rows.at(tx, version, number)
-        found = next(_of_bundle(version, number - 1, None), None)
-        return found if found is not None and found.id == document else None
+    def _at(tx: Transaction, version: Version, document: str) -> Document:
+        found, asked = None, _ID.fullmatch(document)
+        if asked is not None and asked[1] is None:
+            found = rows.at(tx, version, int(asked[2]))
+        elif asked is not None:
+            found = next((one for one in _of_bundle(version, int(asked[2]) - 1, None) if one.id == document), None)
+        if found is None:
+            raise NotFound(f"{version.label} has no document {document[:40]!a}.")
+        return found
 
 
 def _of_bundle(version: Version, after: int, kind: str | None) -> Iterator[Document]:

@@ -52,9 +52,10 @@ def insert(
     tx.execute(documents.insert().values(row))
 
 
-def digests(tx: Transaction, tenant: str) -> set[str]:
-    """Every blob that some document of the tenant stands for."""
-    return set(tx.execute(select(documents.c.digest).where(documents.c.tenant == tenant)).scalars())
+def held(tx: Transaction, tenant: str) -> set[tuple[str, int, str]]:
+    """(adapter, sequence, digest) of every blob that a document of the tenant's versions stands for."""
+    query = select(documents.c.adapter, documents.c.sequence, documents.c.digest).where(documents.c.tenant == tenant)
+    return {(row.adapter, row.sequence, row.digest) for row in tx.execute(query)}
 
 
 _later = documents.alias("later")

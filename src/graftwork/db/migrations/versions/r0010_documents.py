@@ -1,4 +1,4 @@
-"""Documents and signatures: what is added to a version after its push; never changed, and gone only with it."""
+"""Documents and signatures: what is added to a version after its push, and never changed or taken away."""
 
 from __future__ import annotations
 
@@ -15,13 +15,6 @@ COUNT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 DIGEST = sa.String(71)
 OF_A_VERSION = ["tenant", "adapter", "sequence"]
 TABLES = ("documents", "signatures")
-
-IS_THERE = "EXISTS (SELECT 1 FROM versions AS v WHERE (v.tenant, v.adapter, v.sequence) = {row})"
-REFUSE_WHILE_THERE = (
-    "CREATE OR REPLACE FUNCTION graftwork_kept_with_version() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-    f"IF {IS_THERE.format(row='(OLD.tenant, OLD.adapter, OLD.sequence)')} THEN RAISE EXCEPTION '% are append-only', "
-    "TG_TABLE_NAME USING ERRCODE = 'integrity_constraint_violation'; END IF; RETURN OLD; END $$"
-)
 
 
 def upgrade() -> None:
@@ -76,27 +69,22 @@ def _stamps() -> list[sa.Column[Any]]:
 
 
 def _version(name: str) -> sa.ForeignKeyConstraint:
-    return sa.ForeignKeyConstraint(
-        OF_A_VERSION, [f"versions.{column}" for column in OF_A_VERSION], name=name, ondelete="CASCADE"
-    )
+    return sa.ForeignKeyConstraint(OF_A_VERSION, [f"versions.{column}" for column in OF_A_VERSION], name=name)
 
 
 def _sqlite() -> list[str]:
-    there = IS_THERE.format(row="(OLD.tenant, OLD.adapter, OLD.sequence)")
     return [
-        f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} {when} "
+        f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
         f"BEGIN SELECT RAISE(ABORT, '{table} are append-only'); END"
         for table in TABLES
-        for change, when in (("UPDATE", ""), ("DELETE", f"WHEN {there}"))
+        for change in ("UPDATE", "DELETE")
     ]
 
 
 def _postgresql() -> list[str]:
     refuse = "EXECUTE FUNCTION graftwork_refuse('{table} are append-only')"
     triggers = (
-        "CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} FOR EACH ROW " + refuse,
+        "CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE ON {table} FOR EACH ROW " + refuse,
         "CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} FOR EACH STATEMENT " + refuse,
-        "CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} FOR EACH ROW "
-        "EXECUTE FUNCTION graftwork_kept_with_version()",
     )
-    return [REFUSE_WHILE_THERE, *(trigger.format(table=table) for table in TABLES for trigger in triggers)]
+    return [trigger.format(table=table) for table in TABLES for trigger in triggers]
