@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from huggingface_hub import ModelCard
 from graftwork.artifacts.digest import digest_of_file
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.db.schema import evaluations, metrics
-from graftwork.errors import Conflict, InvalidRequest, NotFound, Refused
+from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused
 from graftwork.gateway.services import Services
+from graftwork.settings import Settings
 from support.keys import KEYS
-from support.served import Served
+from support.served import Served, serving
 
 OF = "/api/v1/adapters/alpha/versions/1.0.0"
 PAGE = b"<script>alert(1)</script>"
@@ -223,3 +225,32 @@ def test_a_stored_signature_that_was_changed_is_invalid(alpha: Served) -> None:
     [checked] = alpha.client.verify("alpha", signatures=True)["signatures"]
     assert (checked["state"], checked["version"]) == ("invalid", "alpha:1.0.0")
     assert made["bundle"] in checked["reason"]
+
+
+def test_documents_are_sealed_where_files_are(settings: Settings, tmp_path: Path) -> None:
+    keyring = tmp_path / "keys.json"
+    keyring.write_text(json.dumps({"current": "a", "keys": {"a": base64.b64encode(b"k" * 32).decode()}, "tenants": {}}))
+    with serving(settings.model_copy(update={"artifacts_keyring": keyring}), tmp_path) as served:
+        served.push("alpha")
+        assert read(served, add(served, PAGE)).content == PAGE
+        assert all(PAGE not in path.read_bytes() for path in settings.home.rglob("*") if path.is_file())
+
+
+def test_a_registry_that_lies_about_files_or_keys_is_noticed(alpha: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    alpha.client.signatures.sign("alpha", KEYS["ed25519"].private)
+    beta = alpha.push("beta", seed=2)
+    wire = alpha.client.signatures._wire
+    tell = wire.json
+
+    def lie(method: str, path: str, **options: Any) -> dict[str, Any]:
+        said = tell(method, path, **options)
+        if "manifest" in said:
+            return {**said, "manifest": beta["manifest"]}
+        return {"signatures": [{**one, "public_key": "none"} for one in said["signatures"]]}
+
+    monkeypatch.setattr(wire, "json", lie)
+    with pytest.raises(Damaged, match="not those of its digest"):
+        alpha.client.signatures.sign("alpha", KEYS["ed25519"].private)
+    [by_key] = alpha.client.signatures.verify("alpha", KEYS["ed25519"].public)
+    [by_record] = alpha.client.signatures.verify("alpha")
+    assert (by_key["state"], by_record["state"]) == ("invalid", "invalid")

@@ -12,7 +12,7 @@ from graftwork.artifacts.signing.signature import sign, verify
 from graftwork.client.documents import place_of
 from graftwork.client.uploads import upload_bytes
 from graftwork.client.wire import Json, Wire
-from graftwork.errors import Damaged, Refused
+from graftwork.errors import Damaged, InvalidRequest, Refused
 
 
 class Signatures:
@@ -74,7 +74,7 @@ class Signatures:
             if used.fingerprint != record["fingerprint"]:
                 return {**told, "state": "other key"}
             verify(self._bundle(version, record["number"]), _manifest(version), used)
-        except (Refused, Damaged) as error:
+        except (Refused, Damaged, InvalidRequest) as error:
             return {**told, "state": "invalid", "reason": error.message}
         return {**told, "state": "valid"}
 
