@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from huggingface_hub import ModelCard
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
 from graftwork.artifacts.digest import digest_of_file
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.db.schema import evaluations, metrics
 from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused
+from graftwork.gateway.download import download
 from graftwork.gateway.services import Services
 from graftwork.settings import Settings
 from support.keys import KEYS
@@ -97,6 +101,29 @@ def test_other_ranges_are_the_whole_or_refused(alpha: Served) -> None:
     assert read(alpha, document, **{"range": "bytes=0-1", "if-range": '"other"'}).status_code == 200
     assert read(alpha, document, **{"if-none-match": etag}).status_code == 304
     assert read(alpha, add(alpha, b"", "empty"), range="bytes=0-").status_code == 416
+
+
+async def test_a_document_that_nobody_reads_leaves_no_file_open(tmp_path: Path) -> None:
+    scope = {"type": "http", "method": "GET", "headers": [], "asgi": {"spec_version": "2.4"}}
+    told: dict[str, Any] = {
+        "size": 1,
+        "digest": "sha256:0",
+        "name": "x",
+        "media_type": "text/plain",
+        "folder": tmp_path,
+    }
+    response = await download(Request(scope), iter([b"x"]), **told)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(_message: Message) -> None:
+        raise OSError("the client has gone")
+
+    with pytest.raises(ClientDisconnect):
+        await response(scope, receive, send)
+    del response
+    gc.collect()  # a file that only the collector closes is a warning, which fails
 
 
 def test_damaged_bytes_are_an_error_and_not_half_an_answer(alpha: Served) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import Final
@@ -13,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from graftwork.errors import Unavailable
 
@@ -55,7 +57,7 @@ async def download(
     headers["content-type"] = media_type if media_type in TOLD else BYTES
     if wanted is not None:
         headers["content-range"] = f"bytes {start}-{stop - 1}/{size}"
-    return StreamingResponse(_read(file), 200 if wanted is None else 206, headers)
+    return _FromFile(file, 200 if wanted is None else 206, headers)
 
 
 def _range(request: Request, size: int, etag: str) -> tuple[int, int] | None:
@@ -92,7 +94,13 @@ def _copied(chunks: Iterator[bytes], start: int, stop: int, folder: Path) -> Spo
     return file
 
 
-def _read(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
-    with file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
+class _FromFile(StreamingResponse):
+    """The bytes of a file, which is closed however the answer ends: also when nobody reads any of it."""
+
+    def __init__(self, file: SpooledTemporaryFile[bytes], status: int, headers: Mapping[str, str]) -> None:
+        super().__init__(iter(partial(file.read, _CHUNK_BYTES), b""), status, headers)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
