@@ -66,7 +66,7 @@ class PreconditionFailed(Conflict):
 
 
 class Refused(GraftworkError):
-    """An adapter or a base model cannot be served rightly."""
+    """An adapter or a base model cannot be served rightly, or a signature does not hold."""
 
     def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
         super().__init__(message)

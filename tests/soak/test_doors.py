@@ -16,19 +16,22 @@ from graftwork.gateway.app import build_app
 from graftwork.settings import Settings
 from graftwork.testing import write_lora
 from support.fixtures import Tiny
+from support.keys import KEYS
 from support.listening import Listening, listening
 from support.scale import LONG, soak_seed, times
 
 
 @pytest.fixture(scope="module")
 def server(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
-    """With short answers, and one adapter of which there are two versions."""
+    """With short answers, and one adapter of which there are two versions, the first with a document and signed."""
     root = tmp_path_factory.mktemp("doors")
     changes = {"home": root / "home", "base_name": "tiny", "max_model_len": 64, "port": 0}
     with listening(tiny, tiny.settings.model_copy(update=changes)) as made:
         with Client(made.url) as client:
             for seed in (1, 2):
                 client.push(write_lora(root / f"lora-{seed}", tiny.outline, seed=seed), "alpha")
+            client.documents.add("alpha:1.0.0", root / "lora-1" / "adapter_config.json", kind="other")
+            client.signatures.sign("alpha:1.0.0", KEYS["ed25519"].private)
         yield made
         made.engine.check()
 
@@ -42,7 +45,7 @@ def described() -> Any:
 schemathesis.serializer.alias("application/partial-upload", "application/octet-stream")
 
 #: Texts that mean something here, among those that are made up.
-KNOWN = ["alpha", "alpha:1.0.0", "alpha@production", "1.0.0", "1.0.1", "tiny", "default", "champion", "production"]
+KNOWN = ["1", "alpha", "alpha:1.0.0", "alpha@production", "1.0.0", "1.0.1", "tiny", "default", "champion", "production"]
 doors = schemathesis.openapi.from_dict(
     described(),
     config=SchemathesisConfig.from_dict(

@@ -16,12 +16,14 @@ from graftwork.cli import (
     compare,
     completion,
     demo,
+    document,
     evaluation,
     inspect,
     lineage,
     registry,
     residency,
     serve,
+    sign,
     verify,
 )
 from graftwork.cli.context import Context, OutputFormat
@@ -43,6 +45,8 @@ evaluation.add_to(app)
 compare.add_to(app)
 lineage.add_to(app)
 verify.add_to(app)
+sign.add_to(app)
+document.add_to(app)
 ask.add_to(app)
 inspect.add_to(app)
 base.add_to(app)

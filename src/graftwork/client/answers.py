@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 
@@ -14,6 +14,7 @@ from graftwork.errors import Unavailable
 from graftwork.protocol.errors import error_from
 
 Json = dict[str, Any]
+Part = TypeVar("Part", str, bytes)
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class AnswerStream:
         self._calls: list[Json] = []
 
     def __iter__(self) -> Iterator[str]:
-        for line in _translated(self._response.iter_lines()):
+        for line in translated(self._response.iter_lines()):
             if not line.startswith("data: ") or line == "data: [DONE]":
                 continue
             chunk = json.loads(line.removeprefix("data: "))
@@ -108,8 +109,9 @@ class AnswerStream:
         self.close()
 
 
-def _translated(lines: Iterator[str]) -> Iterator[str]:
+def translated(parts: Iterator[Part]) -> Iterator[Part]:
+    """The same parts of an answer; raises Unavailable where the connection breaks."""
     try:
-        yield from lines
+        yield from parts
     except httpx.TransportError as error:
         raise Unavailable(f"The connection broke while the answer came: {error}.") from error

@@ -14,11 +14,13 @@ from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.artifacts.bundle import Manifest
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
+from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
+from graftwork.client.signatures import Signatures
 from graftwork.client.uploads import upload_all, upload_missing
-from graftwork.client.verify import verify_bundles
+from graftwork.client.verify import verify_bundles, verify_signatures
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Damaged, Refused
 from graftwork.protocol.errors import error_from
@@ -53,6 +55,8 @@ class Client:
         self.evaluations = Evaluations(self._wire)
         self.bases = Bases(self._wire)
         self.lineage = LineageClient(self._wire)
+        self.documents = Documents(self._wire)
+        self.signatures = Signatures(self._wire)
 
     # The registry
 
@@ -162,19 +166,28 @@ class Client:
         name = parse_reference(reference).name
         return self._wire.json("POST", f"{_adapter(name)}/{verb}", json={"reference": reference, **body})
 
-    def verify(self, reference: str | None = None) -> Json:
+    def verify(
+        self, reference: str | None = None, *, signatures: bool = False, public_key: bytes | None = None
+    ) -> Json:
         """Have every stored file of a version, or of all versions and bases, read and checked, one request per blob.
 
         Returns `{"versions", "blobs", "bytes", "problems": [{"state", "digest", "files"}]}`, where a state is
         `missing` or `damaged`; damaged bytes were set aside, so that pushing the same files again repairs them.
+
+        Args:
+            signatures: also check every signature here: `signatures`, as `client.signatures.verify` gives them.
+            public_key: of these only those of this key, in PEM; `unsigned` are the versions without a valid one.
         """
         if reference is not None:
-            return verify_bundles(self._wire, [self.show(reference)])
-        names = [adapter["name"] for adapter in self.adapters()]
-        versions = (version for name in names for version in self.versions(name))
-        stored = [base for base in self.bases.list() if base["manifest_digest"]]
-        bases = (self.bases.show(f"{base['name']}@{base['digest']}") for base in stored)
-        return verify_bundles(self._wire, versions, bases)
+            versions, bases = [self.show(reference)], []
+        else:
+            versions = [version for adapter in self.adapters() for version in self.versions(adapter["name"])]
+            stored = (base for base in self.bases.list() if base["manifest_digest"])
+            bases = [self.bases.show(f"{base['name']}@{base['digest']}") for base in stored]
+        report = verify_bundles(self._wire, versions, bases)
+        if signatures or public_key is not None:
+            report |= verify_signatures(self.signatures, versions, public_key)
+        return report
 
     # Inference
 

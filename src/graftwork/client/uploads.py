@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from graftwork.artifacts.bundle import BundleFile, Manifest
+from graftwork.artifacts.digest import PREFIX
 from graftwork.client.wire import Wire
 from graftwork.errors import Conflict, Unavailable
 
@@ -44,6 +46,13 @@ def upload(wire: Wire, path: Path, file: BundleFile) -> None:
         return
     headers = {"content-length": str(file.size), "content-type": "application/octet-stream"}
     wire.send("PUT", f"/api/v1/blobs/{file.digest}", content=_chunks(path, 0), headers=headers)
+
+
+def upload_bytes(wire: Wire, data: bytes) -> str:
+    """Send bytes that lie in memory; their digest."""
+    digest = PREFIX + hashlib.sha256(data).hexdigest()
+    wire.send("PUT", f"/api/v1/blobs/{digest}", content=data, headers={"content-type": "application/octet-stream"})
+    return digest
 
 
 def _upload_resumably(wire: Wire, path: Path, file: BundleFile) -> None:

@@ -1,10 +1,12 @@
-"""verify: has every stored file of versions and bases read and checked, each blob once."""
+"""verify: has every stored file of versions and bases read and checked, each blob once; and checks who signed them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
 
+from graftwork.artifacts.signing.keys import read_public
+from graftwork.client.signatures import Signatures
 from graftwork.client.wire import Json, Wire
 
 
@@ -29,3 +31,16 @@ def verify_bundles(wire: Wire, versions: Iterable[Json], bases: Iterable[Json] =
         if state != "ok":
             problems.append({"state": state, "digest": digest, "files": places})
     return {"versions": count, "blobs": len(files), "bytes": total, "problems": problems}
+
+
+def verify_signatures(signatures: Signatures, versions: Iterable[Json], public_key: bytes | None) -> Json:
+    """`{"signatures", "unsigned"}`: each signature with its state; with a key, the versions that it did not sign."""
+    key = None if public_key is None else read_public(public_key)
+    found: list[Json] = []
+    unsigned = []
+    for version in versions:
+        checked = signatures.check(version, key)
+        found += checked
+        if key is not None and not any(one["state"] == "valid" for one in checked):
+            unsigned.append(f"{version['adapter']}:{version['semver']}")
+    return {"signatures": found, "unsigned": unsigned}

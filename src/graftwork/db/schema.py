@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0009"
+HEAD = "0010"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -256,4 +256,50 @@ lineage_edges = Table(
         ["tenant", "target"], ["lineage_nodes.tenant", "lineage_nodes.number"], name="fk_lineage_edges_target"
     ),
     Index(None, "tenant", "target", "role", "source"),  # the primary key leads upstream, this one downstream
+)
+
+#: Companions that were added to a version after its push; append-only.
+documents = Table(
+    "documents",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its version
+    Column("kind", String(24), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("revision", Count, nullable=False),  # 1, 2, … of its kind and name
+    Column("media_type", String(127), nullable=False),
+    Column("size", Count, nullable=False),
+    Column("digest", Digest, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "number"),
+    UniqueConstraint("tenant", "adapter", "sequence", "kind", "name", "revision"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
+)
+
+#: Who vouches for the files of a version: each was verified before it was recorded. Append-only.
+signatures = Table(
+    "signatures",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its version
+    Column("fingerprint", Digest, nullable=False),  # of the public key
+    Column("algorithm", String(16), nullable=False),
+    Column("public_key", Text, nullable=False),  # PEM
+    Column("bundle", Digest, nullable=False),  # of the file that holds the signature
+    Column("size", Count, nullable=False),  # of that file
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "number"),
+    UniqueConstraint("tenant", "adapter", "sequence", "bundle"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
 )

@@ -24,6 +24,7 @@ from graftwork.gateway import (
     bases,
     blobs,
     classify,
+    documents,
     embeddings,
     errors,
     evaluations,
@@ -32,6 +33,7 @@ from graftwork.gateway import (
     model_list,
     registry_routes,
     residency,
+    signatures,
     system,
     uploads,
 )
@@ -45,10 +47,13 @@ from graftwork.models.base import PreparedBase, base_name
 from graftwork.models.base_identity import BaseIdentity, identify_base
 from graftwork.registry.base_push import BasePushes
 from graftwork.registry.bases import BaseRecord, Bases
+from graftwork.registry.cards.cards import Cards
+from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
@@ -103,6 +108,8 @@ def build_app(
         residency.router,
         evaluations.router,
         lineage.router,
+        documents.router,
+        signatures.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
@@ -133,6 +140,7 @@ def _services(
         base_records, base, lambda: identify_base(outline_of(), None if given_outline else prepared().folder)
     )
     store = open_store(settings.artifacts, settings.artifacts_keyring)
+    companions = Documents(database, store)
     copies = WorkingCopies(settings.bundles, store, settings.bundle_cache_bytes)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()
@@ -144,6 +152,9 @@ def _services(
         base=base,
         outline_of=outline_of,
         registry=registry,
+        documents=companions,
+        cards=Cards(database, store, companions),
+        signatures=Signatures(database, store),
         snapshots=snapshots,
         lineage=Lineage(database),
         store=store,

@@ -18,10 +18,13 @@ from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
 from graftwork.registry.base_push import BasePushes
 from graftwork.registry.bases import BaseRecord, Bases
+from graftwork.registry.cards.cards import Cards
+from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
@@ -35,6 +38,9 @@ class Services:
     base: str
     outline_of: Callable[[], Outline]
     registry: Registry
+    documents: Documents
+    cards: Cards
+    signatures: Signatures
     snapshots: SnapshotReader
     lineage: Lineage
     store: BlobStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,7 +29,7 @@ class Once:
 
 
 def recall(tx: Transaction, tenant: str, once: Once) -> dict[str, Any] | None:
-    """What was kept of the answer, when the request was done already.
+    """What `keep` was given for the same request, when it was done already.
 
     Raises:
         Conflict: the key was used for another request.
@@ -45,7 +45,7 @@ def recall(tx: Transaction, tenant: str, once: Once) -> dict[str, Any] | None:
 
 
 def keep(tx: Transaction, tenant: str, once: Once, answer: Mapping[str, Any], *, now: datetime) -> None:
-    """Keep what the answer can be made of again, in the transaction of the change; forget what is too old."""
+    """Keep the answer, in the transaction of the change that it tells of; forget what is too old."""
     row = {
         "tenant": tenant,
         "key": once.key,
@@ -57,8 +57,25 @@ def keep(tx: Transaction, tenant: str, once: Once, answer: Mapping[str, Any], *,
     tx.execute(idempotency_keys.insert().values(row))
 
 
+def numbered(
+    tx: Transaction, tenant: str, once: Once | None, make: Callable[[], tuple[int, bool]], *, now: datetime
+) -> tuple[int, bool]:
+    """The number of what `make` makes, and whether it is new; or of what it made before, for the same request."""
+    known = None if once is None else recall(tx, tenant, once)
+    if known is not None:
+        return known["number"], known["created"]
+    number, created = make()
+    if once is not None:
+        keep(tx, tenant, once, {"number": number, "created": created}, now=now)
+    return number, created
+
+
 def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] | None:
-    """What a request that ends in a version was answered with: the version as it was then, and whether it was new."""
+    """What a request that answers with a version was answered with: as it was then, and whether it was new.
+
+    Raises:
+        Conflict: as `recall`.
+    """
     answer = recall(tx, tenant, once)
     if answer is None:
         return None
@@ -67,7 +84,7 @@ def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] |
 
 
 def remember(tx: Transaction, tenant: str, once: Once, version: Version, created: bool, *, now: datetime) -> None:
-    """Keep an answer that is a version, as `keep` does."""
+    """Keep what `answered` will say."""
     answer = {
         "adapter": version.adapter,
         "sequence": version.sequence,

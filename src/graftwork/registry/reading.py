@@ -52,6 +52,17 @@ def find(view: AdapterView, reference: Reference) -> Version:
     return found
 
 
+def named(tx: Transaction, tenant: str, reference: Reference | str) -> Version:
+    """The version that a reference names, without metadata and account; raises NotFound."""
+    wanted = parsed(reference)
+    return find(view_for(tx, tenant, wanted), wanted)
+
+
+def still(tx: Transaction, version: Version) -> Version:
+    """A version that was read before; raises NotFound where it has gone meanwhile."""
+    return named(tx, version.tenant, f"{version.adapter}@{version.digest}")
+
+
 def whole(tx: Transaction, version: Version) -> Version:
     """The version as it stands now, with its metadata, its account and its aliases."""
     pointers = aliases_of(tx, version.tenant, [version.adapter]).get(version.adapter, {})

@@ -1,0 +1,45 @@
+"""Front matter: what the Hub reads is read, and nothing that could harm."""
+
+from __future__ import annotations
+
+import pytest
+from huggingface_hub import ModelCard
+
+from graftwork.errors import InvalidRequest
+from graftwork.registry.documents.front_matter import MAX_BYTES, read_card, write_card
+
+CARDS = [
+    "",
+    "text",
+    "---\nlicense: mit\n---\n# Title\n",
+    "---\r\na: [1, x]\r\n---\r\nbelow",
+    "\n---\n\n---\nx",
+    "--- a\n",
+]
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_a_card_is_read_as_the_hub_reads_it(card: str) -> None:
+    matter, text = read_card(card.encode())
+    theirs = ModelCard(card)
+    assert (matter, text) == (theirs.data.to_dict(), theirs.text)
+    assert read_card(write_card(matter, text).encode()) == (matter, text)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\xff",
+        b"---\n[]\n---\n",
+        b"---\n1: 2\n---\n",
+        b"---\n\tx\n---\n",
+        b"---\na: &b [1]\nc: *b\n---\n",
+        b"---\n!!python/object/apply:os.system [x]\n---\n",
+        b"---\n" + b"[" * 5000 + b"\n---\n",
+        b"---\na: 2026-13-45\n---\n",
+        b"---\na: " + b"x" * MAX_BYTES + b"\n---\n",
+    ],
+)
+def test_what_is_no_mapping_of_plain_values_is_refused(raw: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="model card"):
+        read_card(raw)
