@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0004"
+HEAD = "0008"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -35,6 +35,7 @@ metadata = MetaData(naming_convention=NAMING)
 Count = BigInteger().with_variant(Integer, "sqlite")
 # Compared byte by byte everywhere: by a language's rules, PostgreSQL would sort "a-b" as if it were "ab".
 Name = String(128).with_variant(String(128, collation="C"), "postgresql")
+Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
 Digest = String(71)  # "sha256:" and 64 hex digits
 Timestamp = String(27)  # RFC 3339, UTC, microseconds: its order as text is its order in time
 
@@ -65,6 +66,8 @@ adapters = Table(
     Column("last_sequence", Count, nullable=False),
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
+    Column("display_name", Text, nullable=False, server_default=""),
+    Column("description", Text, nullable=False, server_default=""),
     PrimaryKeyConstraint("tenant", "name"),
 )
 
@@ -101,6 +104,16 @@ versions = Table(
         # that dialect (20 ms) at every start.
         sqlite_where=text("stage = 'production'"),
     ),
+    # Searches go through versions in one of these orders; the first holds all that filters ask of a version itself, so
+    # that the long rows are not read.
+    Index(
+        "ix_versions_search",
+        *("tenant", "created_at", "adapter", "sequence", "stage", "kind", "base", "base_digest", "rank", "bytes"),
+        "created_by",
+    ),
+    Index("ix_versions_rank", "tenant", "rank", "adapter", "sequence"),
+    Index("ix_versions_bytes", "tenant", "bytes", "adapter", "sequence"),
+    Index("ix_versions_digest", "tenant", "digest"),
 )
 
 aliases = Table(
@@ -167,5 +180,56 @@ metrics = Table(
         ["tenant", "adapter", "sequence", "number"],
         ["evaluations.tenant", "evaluations.adapter", "evaluations.sequence", "evaluations.number"],
     ),
-    Index(None, "tenant", "name", "value"),
+    Index("ix_metrics_value", "tenant", "name", "value", "adapter", "sequence", "number"),
+)
+
+#: What filters can ask of a version and is no column of it: metadata and configuration, key by key. Made of the
+#: version when it is pushed, and can be made again.
+facts = Table(
+    "facts",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("key", Bytewise, nullable=False),
+    Column("text", Bytewise, nullable=False),
+    Column("number", Float(53)),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "key", "text"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
+    Index("ix_facts_text", "tenant", "key", "text", "adapter", "sequence"),
+    Index("ix_facts_number", "tenant", "key", "number", "adapter", "sequence"),
+)
+
+#: What somebody said of a version, or in row 0 of an adapter, after it was pushed.
+tags = Table(
+    "tags",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("key", Name, nullable=False),
+    Column("text", Bytewise, nullable=False),
+    Column("number", Float(53)),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "key"),
+    ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
+    Index("ix_tags_text", "tenant", "key", "text", "adapter", "sequence"),
+    Index("ix_tags_number", "tenant", "key", "number", "adapter", "sequence"),
+)
+
+#: The words of a version, or in row 0 of an adapter. SQLite finds them by the table `texts_fts`, which triggers keep;
+#: PostgreSQL by an index that only its migration names.
+texts = Table(
+    "texts",
+    metadata,
+    Column("id", Count, primary_key=True),
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("words", Text, nullable=False),
+    ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
+    UniqueConstraint("tenant", "adapter", "sequence"),
 )

@@ -17,6 +17,7 @@ from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.errors import Conflict, GraftworkError, Refused, Unavailable
 from graftwork.registry.idempotency import Once
 from graftwork.registry.registry import Registry
+from graftwork.registry.search.described import described_by
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.versions import Version
 
@@ -118,6 +119,7 @@ class PushService:
                 bytes=account.bytes,
                 account=account.to_json(),
                 metadata=metadata,
+                described=described_by(folder),
                 actor=actor,
                 once=once,
             )

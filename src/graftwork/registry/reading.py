@@ -27,17 +27,19 @@ def view_of(tx: Transaction, tenant: str, name: str) -> AdapterView:
     pointers = aliases_of(tx, tenant, [name]).get(name, {})
     view = AdapterView.of(versions_of(tx, tenant, name), pointers)
     if view is None:
-        raise NotFound(f"There is no adapter {name}. `graftwork list` shows what there is.")
+        raise nowhere(name)
     return view
 
 
 def view_for(tx: Transaction, tenant: str, reference: Reference) -> AdapterView:
     """The adapter that a reference speaks of; another tenant's is not found, whether it exists or not."""
     if reference.tenant not in (None, tenant):
-        raise NotFound(
-            f"There is no adapter {reference.tenant}/{reference.name}. `graftwork list` shows what there is."
-        )
+        raise nowhere(f"{reference.tenant}/{reference.name}")
     return view_of(tx, tenant, reference.name)
+
+
+def nowhere(name: str) -> NotFound:
+    return NotFound(f"There is no adapter {name}. `graftwork list` shows what there is.")
 
 
 def find(view: AdapterView, reference: Reference) -> Version:

@@ -9,6 +9,8 @@ from graftwork.db import Transaction
 from graftwork.errors import Conflict
 from graftwork.registry import adapters, versions
 from graftwork.registry.reading import whole
+from graftwork.registry.search.described import NOTHING, Described
+from graftwork.registry.search.indexing import index
 from graftwork.registry.semantic_version import next_semver
 from graftwork.registry.versions import Version
 
@@ -27,7 +29,7 @@ def name_in(subject: str) -> str | None:
     return subject.removeprefix(SUBJECT) if subject.startswith(SUBJECT) else None
 
 
-def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
+def register(tx: Transaction, pushed: Version, described: Described = NOTHING) -> tuple[Version, bool]:
     """Give the version its sequence number and, where it has none, its semantic version, and write it.
 
     Returns:
@@ -48,7 +50,7 @@ def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
                 "push under another number, or without one to get the next."
             )
     version = replace(pushed, semver=pushed.semver or next_semver(semver for _, semver, _ in taken))
-    return _insert(tx, version), True
+    return _insert(tx, version, described), True
 
 
 def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:
@@ -66,7 +68,7 @@ def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:
     return found
 
 
-def _insert(tx: Transaction, version: Version) -> Version:
+def _insert(tx: Transaction, version: Version, described: Described) -> Version:
     last = adapters.last_sequence(tx, version.tenant, version.adapter)
     if last is None:
         adapters.insert(tx, version.tenant, version.adapter, at=version.created_at, actor=version.created_by)
@@ -74,6 +76,7 @@ def _insert(tx: Transaction, version: Version) -> Version:
     sequence = adapters.take_sequence(tx, version.tenant, version.adapter, last or 0)
     version = replace(version, sequence=sequence)
     versions.insert(tx, version)
+    index(tx, version, described)
     facts = {
         "base": version.base,
         "base_digest": version.base_digest,
