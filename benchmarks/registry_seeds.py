@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, select, text
+from sqlalchemy import Table, select, text
 
 from graftwork.access.clock import timestamp, utc_now
 from graftwork.access.events import GENESIS, sealed
 from graftwork.access.tenants import LOCAL
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.db import Database
-from graftwork.db.canonical import canonical
 from graftwork.db.schema import evaluations, metadata, metrics
 from graftwork.registry import Registry
 from graftwork.registry.search.described import Described
@@ -147,7 +146,9 @@ def _chained(rows: list[dict[str, Any]], previous: str, position: int) -> tuple[
     made = []
     for row in rows:
         position += 1
-        row = sealed({**{key: value for key, value in row.items() if key != "hash"}, "position": position, "previous": previous})
+        row = sealed(
+            {**{key: value for key, value in row.items() if key != "hash"}, "position": position, "previous": previous}
+        )
         previous = row["hash"]
         made.append(row)
     return made, previous, position

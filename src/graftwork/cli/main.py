@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from graftwork.cli import ask, base, completion, demo, inspect, registry, residency, serve, verify
+from graftwork.cli import ask, base, completion, demo, inspect, registry, residency, search, serve, verify
 from graftwork.cli.context import Context, OutputFormat
 from graftwork.errors import GraftworkError, InvalidRequest, Refused
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 serve.add_to(app)
 registry.add_to(app)
 residency.add_to(app)
+search.add_to(app)
 verify.add_to(app)
 ask.add_to(app)
 inspect.add_to(app)

@@ -14,6 +14,7 @@ from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.lifespan import ASGIApp
+from graftwork.client.searches import Descriptions, Searches, Tags
 from graftwork.client.uploads import upload
 from graftwork.client.verify import verify_versions
 from graftwork.client.wire import Json, Wire
@@ -47,6 +48,7 @@ class Client:
         timeout_s: float = 600.0,
     ) -> None:
         self._wire = Wire(url, app, http, timeout_s)
+        self.searches, self.tags, self.descriptions = Searches(self._wire), Tags(self._wire), Descriptions(self._wire)
 
     # The registry
 

@@ -1,4 +1,4 @@
-"""What the search tables hold of a version, as values: facts (key, text, number), a key that orders versions, and words.
+"""What the search tables hold of a version, as values: facts, a key that orders versions, and words.
 
 It lies here because pushes write it and a migration writes it for what was pushed before. All of it can be made again
 from the versions, so a later Graftwork may change what it makes.

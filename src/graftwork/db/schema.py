@@ -180,6 +180,7 @@ metrics = Table(
         ["tenant", "adapter", "sequence", "number"],
         ["evaluations.tenant", "evaluations.adapter", "evaluations.sequence", "evaluations.number"],
     ),
+    Index("ix_metrics_last", "tenant", "adapter", "sequence", "name", "number", "value"),
     Index("ix_metrics_value", "tenant", "name", "value", "adapter", "sequence", "number"),
 )
 

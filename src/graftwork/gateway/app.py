@@ -29,7 +29,9 @@ from graftwork.gateway import (
     model_list,
     registry_routes,
     residency,
+    search,
     system,
+    tags,
     uploads,
 )
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
@@ -39,9 +41,12 @@ from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
 from graftwork.models.base import base_name
+from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.search.search import Searches
 from graftwork.registry.snapshot import SnapshotReader
+from graftwork.registry.tags import Tags
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
@@ -89,7 +94,7 @@ def build_app(
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
-    for router in (registry_routes.router, residency.router):
+    for router in (registry_routes.router, residency.router, search.router, tags.router):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
             router,
@@ -125,6 +130,9 @@ def _services(
         outline_of=outline_of,
         registry=registry,
         snapshots=snapshots,
+        searches=Searches(database),
+        tags=Tags(database),
+        descriptions=Descriptions(database),
         store=store,
         copies=copies,
         uploads=Uploads(settings.uploads),

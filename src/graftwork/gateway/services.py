@@ -16,9 +16,12 @@ from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
+from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.search.search import Searches
 from graftwork.registry.snapshot import SnapshotReader
+from graftwork.registry.tags import Tags
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 
@@ -32,6 +35,9 @@ class Services:
     outline_of: Callable[[], Outline]
     registry: Registry
     snapshots: SnapshotReader
+    searches: Searches
+    tags: Tags
+    descriptions: Descriptions
     store: BlobStore
     copies: WorkingCopies
     uploads: Uploads

@@ -7,7 +7,7 @@ from sqlalchemy.sql import ColumnElement
 
 from graftwork.access.names import check_name
 from graftwork.db import Transaction
-from graftwork.db.schema import aliases, versions
+from graftwork.db.schema import versions
 from graftwork.errors import NotFound
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.pointers import PRODUCTION

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import Row, and_, delete, func, select, tuple_
+from sqlalchemy import Row, and_, delete, func, select
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.access.names import check_name
 from graftwork.db import Database, Transaction
 from graftwork.db.index_terms import number_in
+from graftwork.db.keys import rows_at
 from graftwork.db.schema import tags
 from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.registry.reading import find, parsed, view_for
@@ -28,8 +29,8 @@ MAX_TAGS = 64  # of one version, or of an adapter itself
 class Tags:
     """Reads and changes tags; whoever sets one last wins, and the history has everybody.
 
-    A reference with a version, an alias or a digest means that version; a bare name means the adapter itself, whose tags
-    count for all its versions. All methods raise InvalidRequest for malformed references and keys, NotFound for what is
+    A reference with a version, an alias or a digest means that version; a bare name means the adapter itself, whose
+    tags count for all its versions. All methods raise InvalidRequest for malformed references and keys, NotFound for what is
     not there.
     """
 
@@ -103,7 +104,12 @@ class Tags:
         after: str | None,
         actor: str,
     ) -> None:
-        payload = {**(version.brief() if version else {}), "key": key, "from": before.text if before else None, "to": after}
+        payload = {
+            **(version.brief() if version else {}),
+            "key": key,
+            "from": before.text if before else None,
+            "to": after,
+        }
         kind, at = REMOVED if after is None else SET, timestamp(self._clock())
         events.append(tx, tenant, actor, kind, subject_of(name), payload, at=at)
 
@@ -112,7 +118,7 @@ def tags_of(tx: Transaction, tenant: str, wanted: Iterable[tuple[str, int]]) -> 
     """Tags of these (adapter, sequence) pairs, 0 for the adapter itself; those without are left out."""
     keys = [(tenant, adapter, sequence) for adapter, sequence in wanted]
     found: dict[tuple[str, int], dict[str, str]] = {}
-    for row in tx.execute(select(tags).where(tuple_(tags.c.tenant, tags.c.adapter, tags.c.sequence).in_(keys))):
+    for row in rows_at(tx, select(tags), (tags.c.tenant, tags.c.adapter, tags.c.sequence), keys):
         found.setdefault((row.adapter, row.sequence), {})[row.key] = row.text
     return found
 

@@ -246,14 +246,14 @@ def searched(field: Field) -> Searched:
         raise Wrong(field.at, f"{field.name.rstrip('.')} needs a name behind a dot, as in {field.name.rstrip('.')}.x.")
     near = get_close_matches(field.name, FIELDS, n=1)
     meant = f"did you mean {near[0]}? The fields" if near else "the fields"
-    raise Wrong(field.at, f"there is no field {ascii(str(field)[:80])}; {meant} are {', '.join(FIELDS)}.")
+    raise Wrong(field.at, f"there is no field {str(field)[:80]!a}; {meant} are {', '.join(FIELDS)}.")
 
 
 def of(table: Any, version: Any) -> Clause:
     """Whether a row of a table speaks of the version; what row 0 says of an adapter, it says of all its versions."""
-    sequences = [version.c.sequence, 0] if table in SHARED else [version.c.sequence]
+    same, shared = table.c.sequence == version.c.sequence, table.c.sequence.in_([version.c.sequence, 0])
     same_adapter = (table.c.tenant == version.c.tenant, table.c.adapter == version.c.adapter)
-    return and_(*same_adapter, table.c.sequence.in_(sequences))
+    return and_(*same_adapter, shared if table in SHARED else same)
 
 
 def rows_of(table: Any, tenant: str) -> Candidates:
@@ -279,7 +279,7 @@ def _ordered(term: Term) -> str:
 
 def _number(term: Term, value: Value) -> float:
     if value.number is None:
-        raise Wrong(value.at, f"{term.field} is a number, and {ascii(value.text[:40])} is none.")
+        raise Wrong(value.at, f"{term.field} is a number, and {value.text[:40]!a} is none.")
     return value.number
 
 
@@ -299,7 +299,7 @@ def _in_time(column: ColumnElement[str], compare: str, value: Value) -> Clause:
         last = first + (timedelta(days=1) if is_day else timedelta(microseconds=1))
         begin, end = timestamp(first), timestamp(last)
     except (ValueError, OverflowError) as error:
-        raise Wrong(value.at, f"{ascii(value.text[:40])} is no date as 2026-01-31 or time as 2026-01-31T09:30Z.") from error
+        raise Wrong(value.at, f"{value.text[:40]!a} is no date as 2026-01-31 or time as 2026-01-31T09:30Z.") from error
     match compare:
         case "<":
             return column < begin

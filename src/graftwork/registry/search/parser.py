@@ -1,8 +1,8 @@
 """Parser: a filter's text to its tree, by recursive descent; docs/reference/search.md has the grammar.
 
-    filter = and, { "or", and } ;            and   = not, { "and", not } ;
-    not    = "not", not | "(", filter, ")" | term ;
-    term   = "has", field | field, compare, value | field, [ "not" ], "in", "(", value, { ",", value }, ")" ;
+filter = and, { "or", and } ;            and   = not, { "and", not } ;
+not    = "not", not | "(", filter, ")" | term ;
+term   = "has", field | field, compare, value | field, [ "not" ], "in", "(", value, { ",", value }, ")" ;
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class _Parser:
         if not token.text.endswith("."):
             return read_field(token.text, token.at)
         if part.kind != "string" or part.at != token.end:
-            raise self._expected(f"what follows {token.text!a}, as in {token.text}name or {token.text}\"any name\"")
+            raise self._expected(f'what follows {token.text!a}, as in {token.text}name or {token.text}"any name"')
         self._place += 1
         return read_field(token.text, token.at, part.text)
 
@@ -147,7 +147,7 @@ class _Parser:
     def _value(self) -> Value:
         token = self._now
         if token.kind not in ("word", "string"):
-            raise self._expected("a value, such as 16, production or \"any text\"")
+            raise self._expected('a value, such as 16, production or "any text"')
         self._values += 1
         if self._values > MAX_VALUES:
             raise Mistake(self._text, token.at, f"a filter has at most {MAX_VALUES} values.")
@@ -174,7 +174,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         if match is None and text[at] in "\"'":
             raise Mistake(text, at, f"this text in quotes has no end; expected another {text[at]}.")
         if match is None:
-            raise Mistake(text, at, f"{ascii(text[at])} means nothing here; put text into quotes.")
+            raise Mistake(text, at, f"{text[at]!a} means nothing here; put text into quotes.")
         if match.lastgroup != "blank":
             yield _token(text, match)
         at = match.end()
@@ -187,7 +187,7 @@ def _token(text: str, match: re.Match[str]) -> _Token:
         found = _ESCAPED.sub(r"\1", found[1:-1])
         wrong = next((place for place in range(at, end) if not _plain(text[place])), None)
         if wrong is not None:
-            raise Mistake(text, wrong, f"{ascii(text[wrong])} cannot stand in a text.")
+            raise Mistake(text, wrong, f"{text[wrong]!a} cannot stand in a text.")
         return _Token("string", found, at, end)
     if match.lastgroup == "word":
         return _Token("keyword" if found.lower() in _KEYWORDS else "word", found, at, end)

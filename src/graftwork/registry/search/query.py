@@ -7,7 +7,7 @@ it, only these are looked at. No statistics are needed for it, which SQLite has 
 
 from __future__ import annotations
 
-from sqlalchemy import and_, exists, func, not_, or_, select, true, tuple_, union
+from sqlalchemy import and_, exists, not_, or_, select, true
 
 from graftwork.db import Transaction
 from graftwork.db.schema import texts, versions
@@ -15,7 +15,9 @@ from graftwork.registry.search.fields import Candidates, Clause, of, rows_of, se
 from graftwork.registry.search.filter import And, Filter, Not, Or, Term
 from graftwork.registry.search.operators import has_words
 
-FEW = 1000
+FEW = 500
+#: Tenant, adapter and sequence of a version.
+Key = tuple[str, str, int]
 #: Words, each with whether it is only the beginning of one.
 Words = list[tuple[str, bool]]
 
@@ -28,12 +30,23 @@ def condition(filter: Filter | None, words: Words) -> Clause:
     return and_(true(), *asked)
 
 
-def narrowed(tx: Transaction, tenant: str, filter: Filter | None, words: Words) -> Clause:
-    """Which versions need to be looked at; all of them where no index finds few enough."""
-    if words and _few(tx, found := rows_of(texts, tenant).where(has_words(words))):
-        return _among([found])
-    few = None if filter is None else _narrowed(tx, tenant, filter)
-    return true() if few is None else _among(few)
+def few_of(tx: Transaction, tenant: str, filter: Filter | None) -> set[Key] | None:
+    """The only versions that need to be looked at, by key; None where no index finds few enough."""
+    return None if filter is None else _few(tx, tenant, filter)
+
+
+def few_with(tx: Transaction, tenant: str, words: Words) -> set[Key] | None:
+    """All versions that have the words; None where that are not few."""
+    if not words:
+        return None
+    # The tenant by an expression, lest SQLite go through all of his texts by it: words find far fewer.
+    own = select(texts.c.tenant, texts.c.adapter, texts.c.sequence).where(texts.c.tenant.concat("") == tenant)
+    found = _at_most(tx, own.where(has_words(words)))
+    adapters = {adapter for _, adapter, sequence in found or () if sequence == 0}
+    if found is None or not adapters:
+        return found
+    theirs = _at_most(tx, rows_of(versions, tenant).where(versions.c.adapter.in_(adapters)))
+    return None if theirs is None else {key for key in found | theirs if key[2]}
 
 
 def _clause(filter: Filter) -> Clause:
@@ -48,28 +61,22 @@ def _clause(filter: Filter) -> Clause:
             return or_(*map(_clause, items))
 
 
-def _narrowed(tx: Transaction, tenant: str, filter: Filter) -> list[Candidates] | None:
+def _few(tx: Transaction, tenant: str, filter: Filter) -> set[Key] | None:
     match filter:
         case Term():
             found = searched(filter.field).candidates(filter, tenant)
-            return [found] if found is not None and _few(tx, found) else None
+            return None if found is None else _at_most(tx, found)
         case And(items):
-            return next((few for item in items if (few := _narrowed(tx, tenant, item)) is not None), None)
+            return next((few for item in items if (few := _few(tx, tenant, item)) is not None), None)
         case Or(items):
-            found_by_each = []
+            all_of_them: set[Key] = set()
             for item in items:
-                if (few := _narrowed(tx, tenant, item)) is None:
+                if (few := _few(tx, tenant, item)) is None or len(all_of_them := all_of_them | few) > FEW:
                     return None
-                found_by_each += few
-            return found_by_each
+            return all_of_them
     return None
 
 
-def _few(tx: Transaction, found: Candidates) -> bool:
-    counted: int = tx.execute(select(func.count()).select_from(found.limit(FEW + 1).subquery())).scalar_one()
-    return counted <= FEW
-
-
-def _among(found: list[Candidates]) -> Clause:
-    # The tenant is inside the row value: beside it, SQLite would not use the index for the rest.
-    return tuple_(versions.c.tenant, versions.c.adapter, versions.c.sequence).in_(union(*found))
+def _at_most(tx: Transaction, found: Candidates) -> set[Key] | None:
+    rows = tx.execute(found.limit(FEW + 1)).all()
+    return {(row.tenant, row.adapter, row.sequence) for row in rows} if len(rows) <= FEW else None

@@ -10,12 +10,12 @@ from typing import Any
 from graftwork.db import Database, Transaction
 from graftwork.db.index_terms import MAX_WORD, folded
 from graftwork.errors import InvalidRequest
-from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.aliases import aliases_of
+from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.search.fields import Wrong
 from graftwork.registry.search.filter import Mistake
 from graftwork.registry.search.parser import parse_filter
-from graftwork.registry.search.query import Words, condition, narrowed
+from graftwork.registry.search.query import Words, condition, few_of, few_with
 from graftwork.registry.search.sorting import DEFAULT, name_of, parse_sort
 from graftwork.registry.tags import tags_of
 from graftwork.registry.versions import Version, counts, versions_at
@@ -70,13 +70,18 @@ class Searches:
         wanted, words, order = parse_filter(filter), parse_words(text), parse_sort(sort)
         query = name_of(tenant, filter, text, sort)
         last = order.read(query, page_token) if page_token else None
-        try:
-            asked = condition(wanted, words)
-        except Wrong as wrong:
-            raise Mistake(filter, wrong.at, wrong.message) from wrong
         with self._database.reading() as tx:
-            select = order.rows(tenant).where(asked, narrowed(tx, tenant, wanted, words)).limit(page_size + 1)
-            rows = tx.execute(select if last is None else order.after(select, last)).all()
+            few = few_with(tx, tenant, words)
+            try:
+                asked = condition(wanted, words if few is None else [])
+            except Wrong as wrong:
+                raise Mistake(filter, wrong.at, wrong.message) from wrong
+            few = few_of(tx, tenant, wanted) if few is None else few
+            rows = (
+                tx.execute(order.rows(tenant, few, last).where(asked).limit(page_size + 1)).all()
+                if few != set()
+                else []
+            )
             found = _found(tx, tenant, rows[:page_size])
         return Page(found, order.token(query, rows[page_size - 1]) if len(rows) > page_size else None)
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,11 +15,13 @@ from sqlalchemy import ColumnElement, Row, Select, and_, exists, literal, select
 from graftwork.access.names import MAX_LENGTH as MAX_NAME
 from graftwork.db.canonical import canonical, sha256
 from graftwork.db.index_terms import VERSION
+from graftwork.db.keys import at_keys
 from graftwork.db.schema import facts, metrics, versions
 from graftwork.errors import InvalidRequest
 from graftwork.registry.search.fields import of
 from graftwork.registry.search.filter import Mistake
 from graftwork.registry.search.parser import read_field
+from graftwork.registry.search.query import Key
 
 DEFAULT: Final = "created_at desc"
 #: What versions themselves are sorted by; besides there are `version` and `metrics.NAME`.
@@ -43,21 +45,25 @@ class Sort:
     table: Any = versions
     where: ColumnElement[bool] | None = None  #: which rows of another table count
 
-    def rows(self, tenant: str) -> Select[Any]:
-        """(adapter, sequence, value) of a tenant's versions in this order; those without such a value are left out."""
+    def rows(self, tenant: str, few: Iterable[Key] | None, last: Sequence[Any] | None) -> Select[Any]:
+        """(adapter, sequence, value) of a tenant's versions in this order; those without such a value are left out.
+
+        Args:
+            few: the only ones to look at.
+            last: keys of the version that they come after.
+        """
         query = select(*self._keys[-2:], self.value.label("value"))
         if self.where is not None:
             query = query.join_from(self.table, versions, of(self.table, versions)).where(
                 self.table.c.tenant == tenant, self.where
             )
+        if few is not None:
+            query = at_keys(query, (versions.c.tenant, versions.c.adapter, versions.c.sequence), few)
+        if last is not None:
+            bound = tuple_(*(literal(value, key.type) for key, value in zip(self._keys, last, strict=True)))
+            query = query.where(tuple_(*self._keys) < bound if self.descending else tuple_(*self._keys) > bound)
         ordered = (key.desc() if self.descending else key.asc() for key in self._keys)
         return query.where(versions.c.tenant == tenant).order_by(*ordered)
-
-    def after(self, query: Select[Any], last: Sequence[Any]) -> Select[Any]:
-        """Only what comes after the last of a page."""
-        bound = tuple_(*(literal(value, key.type) for key, value in zip(self._keys, last, strict=True)))
-        keys = tuple_(*self._keys)
-        return query.where(keys < bound if self.descending else keys > bound)
 
     def token(self, query: str, row: Row[Any]) -> str:
         """What leads to the page behind this row of the query that is called so."""
@@ -70,6 +76,7 @@ class Sort:
             InvalidRequest: this query gave out no such token.
         """
         try:
+            last: list[Any]
             said, *last = json.loads(base64.b64decode(token[:_MAX_TOKEN].encode(), b"-_", validate=True))
         except (ValueError, TypeError, RecursionError, binascii.Error):
             said, last = None, []

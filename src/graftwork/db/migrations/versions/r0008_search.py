@@ -24,6 +24,7 @@ INDEXES = {
     "ix_versions_rank": ("versions", ["rank", "adapter", "sequence"]),
     "ix_versions_bytes": ("versions", ["bytes", "adapter", "sequence"]),
     "ix_versions_digest": ("versions", ["digest"]),
+    "ix_metrics_last": ("metrics", ["adapter", "sequence", "name", "number", "value"]),
     "ix_metrics_value": ("metrics", ["name", "value", "adapter", "sequence", "number"]),
     "ix_facts_text": ("facts", ["key", "text", "adapter", "sequence"]),
     "ix_facts_number": ("facts", ["key", "number", "adapter", "sequence"]),
@@ -100,7 +101,11 @@ def _texts() -> None:
 
 
 def _of_a_version() -> list[sa.Column[Any]]:
-    return [sa.Column(name, kind, nullable=False) for name, kind in zip(OF_A_VERSION, (NAME, NAME, COUNT), strict=True)]
+    return [
+        sa.Column("tenant", NAME, nullable=False),
+        sa.Column("adapter", NAME, nullable=False),
+        sa.Column("sequence", COUNT, nullable=False),
+    ]
 
 
 def _fill() -> None:
