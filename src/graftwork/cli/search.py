@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -97,7 +98,7 @@ def tag_list(ctx: typer.Context, reference: Target) -> None:
     write(tags, context.output, lambda: _print_tags(tags))
 
 
-def _print_tags(tags: list[Row]) -> None:
+def _print_tags(tags: Sequence[Row]) -> None:
     columns = {
         "key": lambda row: row["key"],
         "value": lambda row: row["value"],

@@ -9,8 +9,7 @@ from graftwork.db import Transaction
 from graftwork.errors import Conflict
 from graftwork.registry import adapters, versions
 from graftwork.registry.reading import whole
-from graftwork.registry.search.described import NOTHING, Described
-from graftwork.registry.search.indexing import index
+from graftwork.registry.search.indexing import NOTHING, Described, index
 from graftwork.registry.semantic_version import next_semver
 from graftwork.registry.versions import Version
 

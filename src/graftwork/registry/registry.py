@@ -23,7 +23,7 @@ from graftwork.registry.reading import find, parsed, view_for, view_of, whole
 from graftwork.registry.reference import Reference
 from graftwork.registry.registration import register, subject_of
 from graftwork.registry.resolving import resolve
-from graftwork.registry.search.described import NOTHING, Described
+from graftwork.registry.search.indexing import NOTHING, Described
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.versions import Version, frozen_json
 from graftwork.registry.view import AdapterView

@@ -30,8 +30,8 @@ class Tags:
     """Reads and changes tags; whoever sets one last wins, and the history has everybody.
 
     A reference with a version, an alias or a digest means that version; a bare name means the adapter itself, whose
-    tags count for all its versions. All methods raise InvalidRequest for malformed references and keys, NotFound for what is
-    not there.
+    tags count for all its versions. Methods raise InvalidRequest for malformed references and keys, NotFound for
+    what is not there.
     """
 
     def __init__(self, database: Database, clock: Clock = utc_now) -> None:

@@ -1,30 +1,17 @@
-"""Described: what the files of a version say of it, for searches; what cannot be read says nothing."""
+"""What the files of a version say of it, for searches; what cannot be read says nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from graftwork.adapters.files.json_file import read_object
 from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.errors import Refused
+from graftwork.registry.search.indexing import Described
 
 CARD_NAME = "README.md"
 MAX_CONFIG_BYTES = 1 << 20
 MAX_CARD_BYTES = 1 << 18  # what comes after them is not found
-
-
-@dataclass(frozen=True)
-class Described:
-    """adapter_config.json, and the text of README.md."""
-
-    config: Mapping[str, Any] = field(default_factory=dict)
-    card: str = ""
-
-
-NOTHING = Described()
 
 
 def described_by(folder: Path) -> Described:

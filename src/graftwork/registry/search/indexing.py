@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 from sqlalchemy import and_, delete, select, update
 
 from graftwork.db import Transaction
 from graftwork.db.index_terms import facts_of, words_of
 from graftwork.db.schema import facts, tags, texts
-from graftwork.registry.search.described import NOTHING, Described
 from graftwork.registry.versions import Version
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the files of a version say of it: adapter_config.json, and the text of README.md."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    card: str = ""
+
+
+NOTHING = Described()
 
 
 def index(tx: Transaction, version: Version, described: Described = NOTHING) -> None:

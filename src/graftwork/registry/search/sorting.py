@@ -103,11 +103,11 @@ def parse_sort(text: str) -> Sort:
     Raises:
         InvalidRequest: showing where.
     """
-    name, _, direction = text.strip().partition(" ")
-    field, direction = read_field(name, 0), direction.strip().lower()
-    if direction not in ("", "asc", "desc"):
-        raise Mistake(text, text.find(" ") + 1, "expected asc or desc behind the field.", field="sort")
-    part, descending = field.part.strip('"'), direction == "desc"
+    name, _, direction = text.strip().rpartition(" ")
+    if direction.lower() not in ("asc", "desc"):
+        name, direction = text.strip(), "asc"
+    field = read_field(name.strip(), 0)
+    part, descending = field.part.strip('"'), direction.lower() == "desc"
     if field.name in COLUMNS and not part:
         return Sort(name, descending, COLUMNS[field.name])
     if name == VERSION:
@@ -115,7 +115,7 @@ def parse_sort(text: str) -> Sort:
     if field.name == "metrics." and 0 < len(part) <= MAX_NAME and part.isprintable():
         return Sort(name, descending, metrics.c.value, metrics, and_(metrics.c.name == part, _is_last()))
     fields = ", ".join([*COLUMNS, VERSION, "metrics.NAME"])
-    raise Mistake(text, 0, f"expected what to sort by, one of {fields}.", field="sort")
+    raise Mistake(text, 0, f"expected what to sort by, one of {fields}, and asc or desc.", field="sort")
 
 
 def name_of(tenant: str, filter: str, text: str, sort: str) -> str:
