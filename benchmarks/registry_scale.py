@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -110,7 +111,7 @@ def measure(url: str, count: int, root: Path) -> dict[str, Any]:
         names = [item.name for item in registry.list_adapters(LOCAL, page_size=1000).items]
         ends = ("", "@production", ":1.0.0") if count >= PER_ADAPTER else ("",)
         references = [f"{rng.choice(names)}{rng.choice(ends)}" for _ in range(RESOLVES)]
-        found = {name: _p50(ROUNDS, lambda said=said: _search(searches, said)) for name, said in SEARCHES.items()}
+        found = {name: _p50(ROUNDS, partial(_search, searches, said)) for name, said in SEARCHES.items()}
         resolves = iter(references)
         figures = {
             "resolve_p50_ms": _p50(RESOLVES, lambda: registry.resolve(LOCAL, next(resolves))),

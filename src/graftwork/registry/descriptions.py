@@ -13,8 +13,8 @@ from graftwork.db.index_terms import words_of
 from graftwork.db.schema import adapters
 from graftwork.errors import InvalidRequest
 from graftwork.registry.reading import view_of
-from graftwork.registry.registration import subject_of
 from graftwork.registry.search.indexing import set_words
+from graftwork.registry.subjects import subject_of
 
 DESCRIBED: Final = "adapter.described"
 MAX_DISPLAY_NAME = 256  # characters

@@ -11,21 +11,13 @@ from graftwork.registry import adapters, versions
 from graftwork.registry.reading import whole
 from graftwork.registry.search.indexing import NOTHING, Described, index
 from graftwork.registry.semantic_version import next_semver
+from graftwork.registry.subjects import name_in, subject_of
 from graftwork.registry.versions import Version
 
+__all__ = ["name_in", "register", "subject_of"]
+
 CREATED = "version.created"
-SUBJECT = "adapters/"
 ADAPTER_CREATED = "adapter.created"
-
-
-def subject_of(name: str) -> str:
-    """What the events about an adapter have as their subject."""
-    return f"{SUBJECT}{name}"
-
-
-def name_in(subject: str) -> str | None:
-    """The adapter that an event's subject speaks of; None where it speaks of something else."""
-    return subject.removeprefix(SUBJECT) if subject.startswith(SUBJECT) else None
 
 
 def register(tx: Transaction, pushed: Version, described: Described = NOTHING) -> tuple[Version, bool]:

@@ -17,7 +17,7 @@ from graftwork.db.schema import tags
 from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.registry.reading import find, parsed, view_for
 from graftwork.registry.reference import Newest, Reference
-from graftwork.registry.registration import subject_of
+from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
 
 SET: Final = "tag.set"
