@@ -21,6 +21,7 @@ import footprint
 import kinds
 import many_adapters
 import prefix_cache
+import registry_scale
 import serving
 from benchmarks.conftest import Run
 from graftwork.models.base import weight_files
@@ -135,3 +136,13 @@ def test_a_script_runs_by_its_path_and_prints_a_table(tiny: Tiny, tmp_path: Path
     assert done.stdout.startswith("base ")
     with pytest.raises(ValueError, match="Expecting value"):
         json.loads(done.stdout)
+
+
+def test_registry_is_measured_at_each_count(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["registry", "--json", "--counts", "10", "--databases", "sqlite"])
+    registry_scale.main()
+    figures = json.loads(capsys.readouterr().out)["sqlite"]
+    assert figures["resolve_p50_ms"] > 0 and figures["search_p50_ms"] > 0
+    assert figures["versions"]["10"]["snapshot_after_push_ms"] > 0

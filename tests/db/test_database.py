@@ -52,7 +52,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 def test_a_transaction_that_raises_leaves_nothing(url: str) -> None:
     with Database(url) as database:
         with pytest.raises(ZeroDivisionError), database.transaction() as tx:
-            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', 'me')"))
+            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', 'me', '', '')"))
             _ = 1 / 0
         with database.reading() as tx:
             assert tx.execute(text("SELECT count(*) FROM adapters")).scalar() == 0
@@ -63,7 +63,7 @@ def test_a_reader_sees_one_moment_while_a_writer_commits(url: str) -> None:
     with Database(url) as database, database.reading() as reader:
         assert reader.execute(count).scalar() == 0
         with database.transaction() as tx:
-            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', 'me')"))
+            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', 'me', '', '')"))
         assert reader.execute(count).scalar() == 0
 
 
@@ -96,13 +96,13 @@ def test_data_version_changes_with_every_commit_and_with_nothing_else(url: str, 
         assert database.data_version() == before
 
         with database.transaction() as tx:
-            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', 'me')"))
+            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', 'me', '', '')"))
         ours = database.data_version()
         assert ours != before
 
         if database_kind == "sqlite":  # PostgreSQL tells of it: see tests/registry/test_snapshot.py
             stranger = sqlite3.connect(url.removeprefix("sqlite:///"))
-            stranger.execute("INSERT INTO adapters VALUES ('local', 'b', 0, 'now', 'me')")
+            stranger.execute("INSERT INTO adapters VALUES ('local', 'b', 0, 'now', 'me', '', '')")
             stranger.commit()
             stranger.close()
             assert database.data_version() != ours
@@ -113,7 +113,7 @@ def test_names_are_compared_byte_by_byte(url: str) -> None:
     with Database(url) as database:
         with database.transaction() as tx:
             for name in reversed(names):
-                statement = text("INSERT INTO adapters VALUES ('local', :name, 0, 'now', 'me')")
+                statement = text("INSERT INTO adapters VALUES ('local', :name, 0, 'now', 'me', '', '')")
                 tx.execute(statement, {"name": name})
         with database.reading() as tx:
             assert tx.execute(select(adapters.c.name).order_by(adapters.c.name)).scalars().all() == sorted(names)

@@ -15,6 +15,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from graftwork.db import Database, Transaction
+from graftwork.db.index_terms import version_key
 from graftwork.db.migrate import MIGRATIONS, alembic_config
 from graftwork.db.schema import HEAD, metadata
 from graftwork.errors import Unavailable
@@ -35,6 +36,13 @@ OF_0001 = (
 )
 
 
+def differences(tx: Transaction) -> list[object]:
+    """Between database and code, but for what only one kind of database has for finding words."""
+    only = {"include_name": lambda name, kind, _: kind != "table" or not name.startswith("texts_fts")}
+    found: list[object] = compare_metadata(MigrationContext.configure(tx, opts=only), metadata)
+    return [one for one in found if "ix_texts_words" not in str(one)]
+
+
 def drop_everything(tx: Transaction) -> None:
     for name in ["alembic_version", *(table.name for table in reversed(metadata.sorted_tables))]:
         tx.exec_driver_sql(f"DROP TABLE {name}")
@@ -48,7 +56,7 @@ def test_head_is_the_newest_migration() -> None:
 
 def test_migrations_lead_to_the_schema_of_the_code(url: str) -> None:
     with Database(url) as database, database.reading() as tx:
-        assert compare_metadata(MigrationContext.configure(tx), metadata) == []
+        assert differences(tx) == []
 
 
 def test_the_schema_of_the_previous_revision_is_brought_to_this_one_with_its_rows(url: str) -> None:
@@ -63,7 +71,9 @@ def test_the_schema_of_the_previous_revision_is_brought_to_this_one_with_its_row
             assert tx.execute(text("SELECT semver FROM versions")).scalar() == "1.0.0"
             bases = "SELECT t.name, t.digest FROM lineage_edges JOIN lineage_nodes t ON t.number = target"
             assert tx.execute(text(bases)).one() == ("tiny", "sha256:b")
-            assert compare_metadata(MigrationContext.configure(tx), metadata) == []
+            assert tx.execute(text("SELECT key, text FROM facts")).all() == [("version", version_key("1.0.0"))]
+            assert tx.execute(text("SELECT words FROM texts")).scalar() == "tone"
+            assert differences(tx) == []
         for change in ("UPDATE events SET actor = 'you'", "DELETE FROM events", "UPDATE versions SET digest = 'x'"):
             with pytest.raises(IntegrityError), database.transaction() as tx:
                 tx.exec_driver_sql(change)

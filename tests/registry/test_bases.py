@@ -15,7 +15,7 @@ from graftwork.models.base_identity import BaseIdentity
 from graftwork.registry.bases import Bases, stored_manifests
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 TINY = BaseIdentity("org/tiny", "main", "LlamaForCausalLM", "sha256:" + "a" * 64, "sha256:" + "b" * 64)
 OTHER = replace(TINY, weights_digest="sha256:" + "c" * 64)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +12,11 @@ from graftwork.access.events import verify_chain
 from graftwork.errors import GraftworkError, PreconditionFailed
 from graftwork.registry.pointers import ABSENT
 from support.scale import times
+from support.threads import THREADS, at_once
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
-THREADS = 32
 PROCESSES = 8
 PUSHES = times(4, 40)  # of each process
 
@@ -53,25 +51,6 @@ with Database(url) as database:
     registry.promote("local", version.label, actor=f"process-{number}")
 print(json.dumps(seen))
 """
-
-
-def at_once(work: Callable[[int], Any], count: int = THREADS) -> list[Any]:
-    """What `work(0)`, `work(1)` … return, or raise, when threads start them together."""
-    start, results = threading.Barrier(count), [None] * count
-
-    def run(number: int) -> None:
-        start.wait()
-        try:
-            results[number] = work(number)
-        except GraftworkError as error:
-            results[number] = error  # type: ignore[call-overload]
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
 
 
 def test_threads_that_push_one_name_get_consecutive_numbers(desk: Desk) -> None:

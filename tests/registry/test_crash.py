@@ -15,7 +15,7 @@ from graftwork.registry import SnapshotReader
 from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 #: Uploads three files and registers them, and dies at the n-th call of one function.
 WORKER = """

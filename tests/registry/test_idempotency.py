@@ -15,7 +15,7 @@ from graftwork.registry import Registry
 from graftwork.registry.idempotency import KEPT, Once
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 ONE, OTHER = Once("key", "sha256:" + "1" * 64), Once("key", "sha256:" + "2" * 64)
 

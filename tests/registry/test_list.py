@@ -9,7 +9,7 @@ import pytest
 from graftwork.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 
 def test_an_empty_registry_lists_nothing(desk: Desk) -> None:

@@ -17,7 +17,7 @@ from support.postgresql import PostgreSQLServer
 from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 
 @pytest.fixture

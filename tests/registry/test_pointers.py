@@ -10,7 +10,7 @@ from graftwork.errors import Conflict, InvalidRequest, NotFound, PreconditionFai
 from graftwork.registry.pointers import ABSENT
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.registry import Version
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 
 def test_the_first_push_is_version_one(desk: Desk) -> None:

@@ -19,7 +19,7 @@ from graftwork.errors import Conflict, Damaged, InvalidMetadata, InvalidRequest,
 from graftwork.registry.push import MAX_BUNDLE_BYTES, PushResult, PushService
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 IDENTITY = AdapterIdentity("sha256:" + "c" * 64, 16, ("q_proj", "v_proj"), "0.18.0")
 FILES = {"adapter_config.json": b"{}", "adapter_model.safetensors": b"weights"}

@@ -19,7 +19,7 @@ from graftwork.registry.signatures import Signature, Signatures, signed_by
 from support.keys import KEYS
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 MINE = KEYS["ed25519"]
 FINGERPRINT = read_public(MINE.public).fingerprint

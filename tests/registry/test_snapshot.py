@@ -17,7 +17,7 @@ from graftwork.registry import Registry, SnapshotReader, parse_reference
 from support.waiting import eventually
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from graftwork.registry.snapshot import read_snapshot
 from support.scale import times
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 NAMES = st.sampled_from(["tone", "voice"])
 ALIASES = st.sampled_from(["champion", "challenger"])

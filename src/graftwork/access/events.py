@@ -63,9 +63,14 @@ def append(
         "payload": payload_text,
         "previous": last.hash if last else GENESIS,
     }
-    row = {**body, "hash": _hash(body)}
+    row = sealed(body)
     tx.execute(events.insert().values(row))
     return Event(**{**row, "payload": parse(payload_text)})
+
+
+def sealed(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of an event, whose payload is canonical text, with its hash."""
+    return {**body, "hash": _hash(body)}
 
 
 def head(tx: Transaction) -> int:

@@ -22,6 +22,7 @@ from graftwork.cli import (
     lineage,
     registry,
     residency,
+    search,
     serve,
     sign,
     verify,
@@ -44,6 +45,7 @@ residency.add_to(app)
 evaluation.add_to(app)
 compare.add_to(app)
 lineage.add_to(app)
+search.add_to(app)
 verify.add_to(app)
 sign.add_to(app)
 document.add_to(app)

@@ -18,6 +18,7 @@ from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
+from graftwork.client.searches import Descriptions, Searches, Tags
 from graftwork.client.signatures import Signatures
 from graftwork.client.uploads import upload_all, upload_missing
 from graftwork.client.verify import verify_bundles, verify_signatures
@@ -57,6 +58,7 @@ class Client:
         self.lineage = LineageClient(self._wire)
         self.documents = Documents(self._wire)
         self.signatures = Signatures(self._wire)
+        self.searches, self.tags, self.descriptions = Searches(self._wire), Tags(self._wire), Descriptions(self._wire)
 
     # The registry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,14 +38,17 @@ class Wire:
 
     def pages(self, path: str, field: str, **params: str) -> list[Json]:
         """The entries called `field` of all pages."""
-        found: list[Json] = []
+        return [entry for page in self.each_page(path, **params) for entry in page[field]]
+
+    def each_page(self, path: str, **params: str) -> Iterator[Json]:
+        """All pages of a list, each asked for when it is wanted."""
         token = ""
         while True:
             page = self.json("GET", path, params=params | ({"page_token": token} if token else {}))
-            found += page[field]
+            yield page
             token = page.get("next_page_token") or ""
             if not token:
-                return found
+                return
 
     def send(self, method: str, path: str, *, stream: bool = False, **options: Any) -> httpx.Response:
         """A successful response.

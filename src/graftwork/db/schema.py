@@ -41,6 +41,7 @@ def bytewise(length: int) -> String:
 
 
 Name = bytewise(128)
+Bytewise = Text().with_variant(Text(collation="C"), "postgresql")
 Digest = String(71)  # "sha256:" and 64 hex digits
 Timestamp = String(27)  # RFC 3339, UTC, microseconds: its order as text is its order in time
 
@@ -71,6 +72,8 @@ adapters = Table(
     Column("last_sequence", Count, nullable=False),
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
+    Column("display_name", Text, nullable=False, server_default=""),
+    Column("description", Text, nullable=False, server_default=""),
     PrimaryKeyConstraint("tenant", "name"),
 )
 
@@ -100,7 +103,6 @@ versions = Table(
     UniqueConstraint("tenant", "adapter", "semver"),
     UniqueConstraint("tenant", "adapter", "digest"),
     Index(None, "tenant", "adapter", "semantic_digest"),
-    Index(None, "tenant", "digest"),
     Index(
         "ix_versions_one_production",
         "tenant",
@@ -110,6 +112,16 @@ versions = Table(
         # that dialect (20 ms) at every start.
         sqlite_where=text("stage = 'production'"),
     ),
+    # Searches go through versions in one of these orders; the first holds all that filters ask of a version itself, so
+    # that the long rows are not read.
+    Index(
+        "ix_versions_search",
+        *("tenant", "created_at", "adapter", "sequence", "stage", "kind", "base", "base_digest", "rank", "bytes"),
+        "created_by",
+    ),
+    Index("ix_versions_rank", "tenant", "rank", "adapter", "sequence"),
+    Index("ix_versions_bytes", "tenant", "bytes", "adapter", "sequence"),
+    Index("ix_versions_digest", "tenant", "digest"),
 )
 
 #: What base models are, each as often as its content changed; append-only.
@@ -221,7 +233,59 @@ metrics = Table(
         ["tenant", "adapter", "sequence", "number"],
         ["evaluations.tenant", "evaluations.adapter", "evaluations.sequence", "evaluations.number"],
     ),
-    Index(None, "tenant", "name", "value"),
+    Index("ix_metrics_last", "tenant", "adapter", "sequence", "name", "number", "value"),
+    Index("ix_metrics_value", "tenant", "name", "value", "adapter", "sequence", "number"),
+)
+
+#: What filters can ask of a version and is no column of it: metadata and configuration, key by key. Made of the
+#: version when it is pushed, and can be made again.
+facts = Table(
+    "facts",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("key", Bytewise, nullable=False),
+    Column("text", Bytewise, nullable=False),
+    Column("number", Float(53)),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "key", "text"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
+    Index("ix_facts_text", "tenant", "key", "text", "adapter", "sequence"),
+    Index("ix_facts_number", "tenant", "key", "number", "adapter", "sequence"),
+)
+
+#: What somebody said of a version, or in row 0 of an adapter, after it was pushed.
+tags = Table(
+    "tags",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("key", Name, nullable=False),
+    Column("text", Bytewise, nullable=False),
+    Column("number", Float(53)),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "key"),
+    ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
+    Index("ix_tags_text", "tenant", "key", "text", "adapter", "sequence"),
+    Index("ix_tags_number", "tenant", "key", "number", "adapter", "sequence"),
+)
+
+#: The words of a version, or in row 0 of an adapter. SQLite finds them by the table `texts_fts`, which triggers keep;
+#: PostgreSQL by an index that only its migration names.
+texts = Table(
+    "texts",
+    metadata,
+    Column("id", Count, primary_key=True),
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("words", Text, nullable=False),
+    ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
+    UniqueConstraint("tenant", "adapter", "sequence"),
 )
 
 #: What lineage speaks of, by a number that edges name it by; triggers refuse UPDATE and DELETE, here and of edges.

@@ -33,8 +33,10 @@ from graftwork.gateway import (
     model_list,
     registry_routes,
     residency,
+    search,
     signatures,
     system,
+    tags,
     uploads,
 )
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
@@ -48,13 +50,16 @@ from graftwork.models.base_identity import BaseIdentity, identify_base
 from graftwork.registry.base_push import BasePushes
 from graftwork.registry.bases import BaseRecord, Bases
 from graftwork.registry.cards.cards import Cards
+from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
+from graftwork.registry.tags import Tags
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
@@ -110,6 +115,8 @@ def build_app(
         lineage.router,
         documents.router,
         signatures.router,
+        search.router,
+        tags.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
@@ -157,6 +164,9 @@ def _services(
         signatures=Signatures(database, store),
         snapshots=snapshots,
         lineage=Lineage(database),
+        searches=Searches(database),
+        tags=Tags(database),
+        descriptions=Descriptions(database),
         store=store,
         copies=copies,
         uploads=Uploads(settings.uploads),

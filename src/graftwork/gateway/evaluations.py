@@ -17,7 +17,8 @@ from graftwork.gateway.services import actor_of, services_of, tenant_of
 from graftwork.protocol.evaluation_answers import ComparisonAnswer, EvaluationAnswer, EvaluationList, TrendAnswer
 from graftwork.protocol.evaluation_parts import MAX_COUNT, NAME, Name
 from graftwork.protocol.evaluations import MAX_METRICS, AnyEvaluation, EvaluationBody, Family
-from graftwork.registry.evaluations.evaluations import MAX_COMPARED, MAX_PAGE_SIZE, MAX_TREND
+from graftwork.registry.evaluations.evaluations import MAX_COMPARED, MAX_TREND
+from graftwork.registry.page import MAX_PAGE_SIZE
 
 router = APIRouter(tags=["evaluations"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 

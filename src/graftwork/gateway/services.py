@@ -19,13 +19,16 @@ from graftwork.gateway.poolings import Poolings
 from graftwork.registry.base_push import BasePushes
 from graftwork.registry.bases import BaseRecord, Bases
 from graftwork.registry.cards.cards import Cards
+from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
+from graftwork.registry.tags import Tags
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 
@@ -43,6 +46,9 @@ class Services:
     signatures: Signatures
     snapshots: SnapshotReader
     lineage: Lineage
+    searches: Searches
+    tags: Tags
+    descriptions: Descriptions
     store: BlobStore
     copies: WorkingCopies
     uploads: Uploads

@@ -102,6 +102,8 @@ class AdapterLine(Shape):
     production: VersionAnswer | None
     created_at: str
     created_by: str
+    display_name: str
+    description: str
 
 
 class AdapterList(Shape):

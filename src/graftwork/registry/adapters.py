@@ -27,6 +27,8 @@ class AdapterSummary:
     production: Version | None
     created_at: str
     created_by: str
+    display_name: str
+    description: str
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -91,4 +93,6 @@ def _summary(
         production=shown(pointers[PRODUCTION]) if PRODUCTION in pointers else None,
         created_at=row.created_at,
         created_by=row.created_by,
+        display_name=row.display_name,
+        description=row.description,
     )

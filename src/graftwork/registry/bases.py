@@ -18,10 +18,10 @@ from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import adapters, bases, checkpoints
 from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.models.base_identity import BaseIdentity
+from graftwork.registry.page import check_page_size
 
 CREATED = "base.created"
 STORED = "base.stored"
-MAX_PAGE_SIZE = 1000
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,7 @@ class Bases:
         self, tenant: str, *, page_size: int = 100, page_token: str | None = None
     ) -> tuple[list[BaseRecord], str | None]:
         """A tenant's bases by name and sequence, and what leads to the next ones."""
-        if not 1 <= page_size <= MAX_PAGE_SIZE:
-            raise InvalidRequest(f"page_size is {page_size}; it must be 1 to {MAX_PAGE_SIZE}.", field="page_size")
+        check_page_size(page_size)
         after = tuple_(bases.c.name, bases.c.sequence) > _read_token(page_token) if page_token else None
         with self._database.reading() as tx:
             query = _query(tenant) if after is None else _query(tenant).where(after)

@@ -21,6 +21,7 @@ from graftwork.protocol.metadata import read_metadata
 from graftwork.registry.idempotency import Once
 from graftwork.registry.metadata import completed
 from graftwork.registry.registry import Registry
+from graftwork.registry.search.described import described_by
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.versions import Version
 
@@ -141,6 +142,7 @@ class PushService:
                 account=account.to_json(),
                 semantic_digest=identity.semantic_digest,
                 metadata=completed(said, outline, identity, kind=kind, rank=account.rank),
+                described=described_by(folder),
                 actor=actor,
                 once=once,
             )

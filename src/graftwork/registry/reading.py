@@ -27,17 +27,19 @@ def view_of(tx: Transaction, tenant: str, name: str) -> AdapterView:
     pointers = aliases_of(tx, tenant, [name]).get(name, {})
     view = AdapterView.of(versions_of(tx, tenant, name), pointers)
     if view is None:
-        raise NotFound(f"There is no adapter {name}. `graftwork list` shows what there is.")
+        raise nowhere(name)
     return view
 
 
 def view_for(tx: Transaction, tenant: str, reference: Reference) -> AdapterView:
     """The adapter that a reference speaks of; another tenant's is not found, whether it exists or not."""
     if reference.tenant not in (None, tenant):
-        raise NotFound(
-            f"There is no adapter {reference.tenant}/{reference.name}. `graftwork list` shows what there is."
-        )
+        raise nowhere(f"{reference.tenant}/{reference.name}")
     return view_of(tx, tenant, reference.name)
+
+
+def nowhere(name: str) -> NotFound:
+    return NotFound(f"There is no adapter {name}. `graftwork list` shows what there is.")
 
 
 def find(view: AdapterView, reference: Reference) -> Version:
@@ -50,17 +52,6 @@ def find(view: AdapterView, reference: Reference) -> Version:
     if found is None:
         raise NotFound(f"There is no version {reference}. `graftwork list {view.name}` shows what there is.")
     return found
-
-
-def named(tx: Transaction, tenant: str, reference: Reference | str) -> Version:
-    """The version that a reference names, without metadata and account; raises NotFound."""
-    wanted = parsed(reference)
-    return find(view_for(tx, tenant, wanted), wanted)
-
-
-def still(tx: Transaction, version: Version) -> Version:
-    """A version that was read before; raises NotFound where it has gone meanwhile."""
-    return named(tx, version.tenant, f"{version.adapter}@{version.digest}")
 
 
 def whole(tx: Transaction, version: Version) -> Version:

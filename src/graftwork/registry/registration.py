@@ -10,6 +10,7 @@ from graftwork.errors import Conflict
 from graftwork.registry import adapters, bases, versions
 from graftwork.registry.lineage.recording import record
 from graftwork.registry.reading import whole
+from graftwork.registry.search.indexing import NOTHING, Described, index
 from graftwork.registry.semantic_version import next_semver
 from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
@@ -18,7 +19,7 @@ CREATED = "version.created"
 ADAPTER_CREATED = "adapter.created"
 
 
-def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
+def register(tx: Transaction, pushed: Version, described: Described = NOTHING) -> tuple[Version, bool]:
     """Give the version its sequence number and, where it has none, its semantic version, and write it.
 
     Returns:
@@ -40,7 +41,7 @@ def register(tx: Transaction, pushed: Version) -> tuple[Version, bool]:
                 "push under another number, or without one to get the next."
             )
     version = replace(pushed, semver=pushed.semver or next_semver(semver for _, semver, _ in taken))
-    return _insert(tx, version), True
+    return _insert(tx, version, described), True
 
 
 def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:
@@ -58,7 +59,7 @@ def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:
     return found
 
 
-def _insert(tx: Transaction, version: Version) -> Version:
+def _insert(tx: Transaction, version: Version, described: Described) -> Version:
     last = adapters.last_sequence(tx, version.tenant, version.adapter)
     if last is None:
         if bases.has_name(tx, version.tenant, version.adapter):
@@ -69,6 +70,7 @@ def _insert(tx: Transaction, version: Version) -> Version:
     version = replace(version, sequence=sequence)
     record(tx, version)  # before it is there: a parent that is named without a number is not the version itself
     versions.insert(tx, version)
+    index(tx, version, described)
     version = versions.with_twin(tx, version)
     facts = {
         "base": version.base,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
@@ -18,25 +17,20 @@ from graftwork.errors import InvalidRequest
 from graftwork.registry import adapters, aliases, idempotency, pointers, versions
 from graftwork.registry.adapters import AdapterSummary
 from graftwork.registry.idempotency import Once
+from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.pointers import Change
 from graftwork.registry.reading import find, parsed, view_for, view_of, whole
 from graftwork.registry.reference import Reference
 from graftwork.registry.registration import register
+from graftwork.registry.resolving import resolve
+from graftwork.registry.search.indexing import NOTHING, Described
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version, frozen_json
 from graftwork.registry.view import AdapterView
 
-Item = TypeVar("Item")
-MAX_PAGE_SIZE = 1000
 MAX_METADATA_BYTES = 1 << 18
 MAX_ACCOUNT_BYTES = 1 << 26
-
-
-@dataclass(frozen=True)
-class Page(Generic[Item]):
-    items: tuple[Item, ...]
-    next_page_token: str | None
 
 
 class Registry:
@@ -69,13 +63,15 @@ class Registry:
         account: Mapping[str, Any],
         semantic_digest: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        described: Described = NOTHING,
         actor: str,
         once: Once | None = None,
     ) -> tuple[Version, bool]:
         """Register a version whose blobs are all stored; True when it is new.
 
         The same bytes again are the existing version, whose metadata stays as it was. Without `semver` the
-        version is the highest release plus one in the last place, `1.0.0` at first.
+        version is the highest release plus one in the last place, `1.0.0` at first. Searches also find it by what its
+        files say of it (`described`).
 
         Raises:
             Conflict: the bytes have another version number under this name, or were accounted against another
@@ -102,14 +98,13 @@ class Registry:
             created_by=actor,
         )
         with self._database.transaction() as tx:
-            return self._once(tx, version.tenant, once, lambda: register(tx, version))
+            return self._once(tx, version.tenant, once, lambda: register(tx, version, described))
 
     def list_adapters(
         self, tenant: str, *, page_size: int = 100, page_token: str | None = None
     ) -> Page[AdapterSummary]:
         """A tenant's adapters by name; pass `next_page_token` on to get the next ones."""
-        if not 1 <= page_size <= MAX_PAGE_SIZE:
-            raise InvalidRequest(f"page_size is {page_size}; it must be 1 to {MAX_PAGE_SIZE}.", field="page_size")
+        check_page_size(page_size)
         if page_token and not is_name(page_token):
             raise InvalidRequest("page_token is not one that a list gave out.", field="page_token")
         with self._database.reading() as tx:
@@ -131,7 +126,13 @@ class Registry:
         """The version that a reference names, with its metadata and its account."""
         wanted = parsed(reference)
         with self._database.reading() as tx:
-            return whole(tx, find(view_for(tx, tenant, wanted), wanted))
+            return whole(tx, resolve(tx, tenant, wanted))
+
+    def resolve(self, tenant: str, reference: Reference | str) -> Version:
+        """The same without metadata and account, which may be long."""
+        wanted = parsed(reference)
+        with self._database.reading() as tx:
+            return resolve(tx, tenant, wanted)
 
     # Pointers
 

@@ -22,8 +22,8 @@ from graftwork.db.schema import signatures
 from graftwork.errors import Conflict, NotFound, Refused
 from graftwork.registry import idempotency
 from graftwork.registry.idempotency import Once
-from graftwork.registry.reading import named, still
 from graftwork.registry.reference import Reference
+from graftwork.registry.resolving import resolve, still
 from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
 
@@ -89,7 +89,7 @@ class Signatures:
         """
         key = read_public(public_key.encode())
         with self._database.reading() as tx:
-            version = named(tx, tenant, reference)
+            version = resolve(tx, tenant, reference)
         size = self._store.has(tenant, check_digest(bundle))
         if size is None:
             raise Conflict(f"Upload the signature file first, then add it: {bundle} is not stored.")
@@ -107,12 +107,12 @@ class Signatures:
     def of(self, tenant: str, reference: Reference | str) -> tuple[Signature, ...]:
         """A version's signatures in the order they were added; at most `MAX_SIGNATURES`."""
         with self._database.reading() as tx:
-            return of_version(tx, named(tx, tenant, reference))
+            return of_version(tx, resolve(tx, tenant, reference))
 
     def show(self, tenant: str, reference: Reference | str, number: int) -> Signature:
         """The signature with that number; raises NotFound."""
         with self._database.reading() as tx:
-            return _at(tx, named(tx, tenant, reference), number)
+            return _at(tx, resolve(tx, tenant, reference), number)
 
     def _add(self, tx: Transaction, version: Version, made: Signature) -> tuple[int, bool]:
         known = tx.execute(_signatures(version).where(signatures.c.bundle == made.bundle)).first()

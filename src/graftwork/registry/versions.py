@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Row, and_, func, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, and_, func, select, update
 
 from graftwork.artifacts.bundle import Manifest
 from graftwork.db import Transaction
 from graftwork.db.canonical import canonical, parse
+from graftwork.db.keys import rows_at
 from graftwork.db.schema import versions
 from graftwork.errors import Conflict, InvalidRequest
 from graftwork.registry.frozen import FrozenDict, freeze
@@ -110,10 +111,9 @@ def versions_of(tx: Transaction, tenant: str, adapter: str) -> list[Version]:
 
 def versions_at(tx: Transaction, tenant: str, wanted: Iterable[tuple[str, int]]) -> list[Version]:
     """The versions at these (adapter, sequence) pairs, without metadata and account."""
-    # The tenant is inside the row value: beside it, SQLite would not use the index for the rest.
     keys = sorted({(tenant, adapter, sequence) for adapter, sequence in wanted})
-    query = select(*LIGHT).where(tuple_(versions.c.tenant, versions.c.adapter, versions.c.sequence).in_(keys))
-    return [Version.from_row(row) for row in tx.execute(query)] if keys else []
+    columns = (versions.c.tenant, versions.c.adapter, versions.c.sequence)
+    return [Version.from_row(row) for row in rows_at(tx, select(*LIGHT), columns, keys)]
 
 
 def counts(tx: Transaction, tenant: str, adapters: Iterable[str]) -> dict[str, tuple[int, int]]:

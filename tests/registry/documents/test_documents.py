@@ -20,7 +20,7 @@ from graftwork.registry.documents.documents import Documents
 from graftwork.registry.idempotency import Once
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 
 class Shelf:

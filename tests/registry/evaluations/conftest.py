@@ -11,7 +11,7 @@ from graftwork.artifacts.stores.memory import MemoryStore
 from graftwork.protocol.evaluations import EvaluationBody
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.evaluations.rows import Evaluation
-from registry.conftest import Desk, Ticking
+from support.desk import Desk, Ticking
 from support.evaluations import put, task
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.protocol.evaluations import EvaluationBody
 from graftwork.registry.evaluations import evaluations
 from graftwork.registry.idempotency import Once
-from registry.test_concurrency import at_once
 from support.evaluations import ONE_OF_EACH, put, task
 from support.scale import times
+from support.threads import at_once
 
 if TYPE_CHECKING:
     from registry.evaluations.conftest import Book

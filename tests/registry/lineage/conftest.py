@@ -9,7 +9,7 @@ import pytest
 from graftwork.registry.lineage.lineage import Lineage
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from graftwork.registry.lineage.lineage import Impact, Lineage, LineageGraph
 from graftwork.registry.lineage.nodes import parse_node
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 DIGEST = "sha256:" + "a1" * 32
 EU = f"dataset:s3://corpora/eu-2026@{DIGEST}"

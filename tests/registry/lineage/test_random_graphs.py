@@ -21,7 +21,7 @@ from graftwork.registry.lineage.roles import ROLES, Edge
 from support.scale import times
 
 if TYPE_CHECKING:
-    from registry.conftest import Desk
+    from support.desk import Desk
 
 COUNT = 8
 PAIRS = st.tuples(st.integers(0, COUNT - 1), st.sampled_from(["derived_from", "merged_from", "trained_on",

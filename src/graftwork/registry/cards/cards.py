@@ -15,8 +15,9 @@ from graftwork.registry.cards.measured import measured_of
 from graftwork.registry.cards.model_card import model_card
 from graftwork.registry.documents import rows
 from graftwork.registry.documents.documents import MAX_DOCUMENTS, Documents
-from graftwork.registry.reading import named, whole
+from graftwork.registry.reading import whole
 from graftwork.registry.reference import Reference
+from graftwork.registry.resolving import resolve
 from graftwork.registry.versions import Version
 
 _MAX_CONFIG_BYTES: Final = 1 << 20
@@ -37,7 +38,7 @@ class Cards:
             InvalidRequest: what people wrote is no model card.
         """
         with self._database.reading() as tx:
-            version = whole(tx, named(tx, tenant, reference))
+            version = whole(tx, resolve(tx, tenant, reference))
             measured, _ = measured_of(tx, version)
             written = self._documents.written_card(tx, version)
         facts = facts_of(version, self._config(version), measured)
@@ -47,7 +48,7 @@ class Cards:
     def bill_of_materials(self, tenant: str, reference: Reference | str) -> dict[str, Any]:
         """The bill of materials, in CycloneDX 1.6."""
         with self._database.reading() as tx:
-            version = whole(tx, named(tx, tenant, reference))
+            version = whole(tx, resolve(tx, tenant, reference))
             measured, evaluations = measured_of(tx, version)
             added = rows.after(tx, version, 0, kind=None, superseded=False, limit=MAX_DOCUMENTS)
             changes = evaluations + rows.count(tx, version) + len(signatures.of_version(tx, version))

@@ -26,9 +26,9 @@ from graftwork.registry.documents.document import (
 )
 from graftwork.registry.documents.front_matter import read_card
 from graftwork.registry.idempotency import Once
-from graftwork.registry.reading import named, still
+from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.reference import Reference
-from graftwork.registry.registry import MAX_PAGE_SIZE, Page
+from graftwork.registry.resolving import resolve, still
 from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
 
@@ -59,7 +59,7 @@ class Documents:
         """
         check_content(content)
         with self._database.reading() as tx:
-            version = named(tx, tenant, reference)
+            version = resolve(tx, tenant, reference)
         self._check_blob(tenant, content)
         with self._database.transaction() as tx:
             version = still(tx, version)
@@ -79,8 +79,7 @@ class Documents:
         page_token: str | None = None,
     ) -> Page[Document]:
         """A version's documents, those of its bundle first, then the others in the order they were added."""
-        if not 1 <= page_size <= MAX_PAGE_SIZE:
-            raise InvalidRequest(f"page_size is {page_size}; it must be 1 to {MAX_PAGE_SIZE}.", field="page_size")
+        check_page_size(page_size)
         if kind is not None and kind not in KINDS:
             raise InvalidRequest(f"The kind {kind[:80]!a} is none of {', '.join(KINDS)}.", field="kind")
         token = _ID.fullmatch(page_token or "bundle-1")
@@ -88,7 +87,7 @@ class Documents:
             raise InvalidRequest("page_token is not one that a list gave out.", field="page_token")
         of_bundle, number = token[1] is not None, int(token[2]) if page_token else 0
         with self._database.reading() as tx:
-            version = named(tx, tenant, reference)
+            version = resolve(tx, tenant, reference)
             wanted = page_size + 1
             found = list(islice(_of_bundle(version, number, kind), wanted)) if of_bundle else []
             last = 0 if of_bundle else number
@@ -103,7 +102,7 @@ class Documents:
             NotFound: the version has none.
         """
         with self._database.reading() as tx:
-            return self._at(tx, named(tx, tenant, reference), document)
+            return self._at(tx, resolve(tx, tenant, reference), document)
 
     @staticmethod
     def written_card(tx: Transaction, version: Version) -> Document | None:

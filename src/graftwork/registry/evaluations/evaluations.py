@@ -21,9 +21,10 @@ from graftwork.registry.evaluations.examples import Scores, read_examples
 from graftwork.registry.evaluations.rows import Evaluation
 from graftwork.registry.evaluations.trend import trend
 from graftwork.registry.idempotency import Once
-from graftwork.registry.reading import find, parsed, view_for, view_of, whole
+from graftwork.registry.page import Page, check_page_size
+from graftwork.registry.reading import view_of, whole
 from graftwork.registry.reference import Reference
-from graftwork.registry.registry import Page
+from graftwork.registry.resolving import resolve
 from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 ADDED = "evaluation.added"
 MAX_BYTES = 1 << 20
 MAX_OF_A_VERSION = 10_000
-MAX_PAGE_SIZE = 1000
 MAX_COMPARED = 16
 MAX_TREND = 1000
 _MAX_CONFIG_BYTES = 1 << 20
@@ -89,7 +89,7 @@ class Evaluations:
             return number
 
         with self._database.transaction() as tx:
-            version = _find(tx, tenant, reference)
+            version = resolve(tx, tenant, reference)
             return self._once(tx, version, once, change)
 
     def list(
@@ -103,11 +103,10 @@ class Evaluations:
         page_token: str | None = None,
     ) -> Page[Evaluation]:
         """A version's evaluations, the newest first; pass `next_page_token` on to get older ones."""
-        if not 1 <= page_size <= MAX_PAGE_SIZE:
-            raise InvalidRequest(f"page_size is {page_size}; it must be 1 to {MAX_PAGE_SIZE}.", field="page_size")
+        check_page_size(page_size)
         before = _number(page_token)
         with self._database.reading() as tx:
-            version = _find(tx, tenant, reference)
+            version = resolve(tx, tenant, reference)
             found = rows.page(tx, version, family=family, name=name, before=before, limit=page_size + 1)
         more = len(found) > page_size
         return Page(tuple(found[:page_size]), str(found[page_size - 1].number) if more else None)
@@ -115,7 +114,7 @@ class Evaluations:
     def show(self, tenant: str, reference: Reference | str, number: int) -> Evaluation:
         """One evaluation of a version."""
         with self._database.reading() as tx:
-            version = _find(tx, tenant, reference)
+            version = resolve(tx, tenant, reference)
             found = rows.at_number(tx, version, number)
         if found is None:
             raise NotFound(f"{version.label} has no evaluation {number}.")
@@ -136,7 +135,7 @@ class Evaluations:
         if not 2 <= len(references) <= MAX_COMPARED:
             raise InvalidRequest(f"Name 2 to {MAX_COMPARED} versions to compare.", field="reference")
         with self._database.reading() as tx:
-            versions = [whole(tx, _find(tx, tenant, reference)) for reference in references]
+            versions = [whole(tx, resolve(tx, tenant, reference)) for reference in references]
             _check_different(versions)
             found = [rows.current(tx, version) for version in versions]
         sides = [
@@ -200,11 +199,6 @@ class Evaluations:
         except (ValueError, RecursionError):
             return {}
         return config if isinstance(config, dict) else {}
-
-
-def _find(tx: Transaction, tenant: str, reference: Reference | str) -> Version:
-    wanted = parsed(reference)
-    return find(view_for(tx, tenant, wanted), wanted)
 
 
 def _check_different(versions: Sequence[Version]) -> None:

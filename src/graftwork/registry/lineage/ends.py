@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from graftwork.db import Transaction
 from graftwork.errors import InvalidRequest, NotFound
-from graftwork.registry import versions
+from graftwork.registry import resolving, versions
 from graftwork.registry.lineage.edges import number_of
 from graftwork.registry.lineage.nodes import KINDS, Node, parse_node, version_node
-from graftwork.registry.reading import find, view_for
 from graftwork.registry.reference import Reference, parse_reference
 
 
@@ -35,7 +34,7 @@ def resolve(tx: Transaction, tenant: str, end: Node | Reference) -> Node:
         NotFound: this tenant has no such version.
     """
     if isinstance(end, Reference):
-        return version_node(find(view_for(tx, tenant, end), end).digest)
+        return version_node(resolving.resolve(tx, tenant, end).digest)
     if end.kind == "version" and number_of(tx, tenant, end) is None and not versions.has_digest(tx, tenant, end.name):
         raise NotFound(f"There is no version {end.name}. `graftwork list` shows what there is.")
     return end

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0009"
-down_revision = "0005"
+down_revision = "0008"
 
 COUNT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
@@ -66,7 +66,6 @@ def upgrade() -> None:
     op.create_index(
         "ix_lineage_edges_tenant_target_role_source", "lineage_edges", ["tenant", "target", "role", "source"]
     )
-    op.create_index("ix_versions_tenant_digest", "versions", ["tenant", "digest"])
     op.execute(NODES_OF_VERSIONS)
     op.execute(BASES_OF_VERSIONS)
     for table in ("lineage_nodes", "lineage_edges"):

@@ -1,0 +1,1 @@
+"""search: a small filter language and full text over versions, in bound SQL."""
