@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from graftwork.cli import ask, base, completion, demo, inspect, registry, residency, serve, verify
+from graftwork.cli import ask, base, completion, demo, inspect, registry, residency, retention, serve, verify
 from graftwork.cli.context import Context, OutputFormat
-from graftwork.errors import GraftworkError, InvalidRequest, Refused
+from graftwork.errors import GraftworkError, Held, InvalidRequest, Refused
 
 app = typer.Typer(
     name="graftwork",
@@ -26,6 +26,7 @@ app = typer.Typer(
 serve.add_to(app)
 registry.add_to(app)
 residency.add_to(app)
+retention.add_to(app)
 verify.add_to(app)
 ask.add_to(app)
 inspect.add_to(app)
@@ -94,6 +95,10 @@ def _tell(error: GraftworkError) -> None:
         for problem in error.problems:
             if problem not in error.message:
                 print(f"  - {problem}", file=sys.stderr)
+    if isinstance(error, Held):
+        for holder in error.holders:
+            if holder["message"] not in error.message:
+                print(f"  - {holder['message']}", file=sys.stderr)
 
 
 def _unexpected(error: Exception) -> None:

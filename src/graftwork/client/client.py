@@ -14,14 +14,17 @@ from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.lifespan import ASGIApp
+from graftwork.client.retention import Holds, Retention
 from graftwork.client.uploads import upload
 from graftwork.client.verify import verify_versions
 from graftwork.client.wire import Json, Wire
-from graftwork.errors import Damaged, Refused
+from graftwork.errors import Conflict, Damaged, Refused
 from graftwork.protocol.errors import error_from
 from graftwork.protocol.structured import AnswerForm
 from graftwork.registry.reference import parse_reference
 
+#: How often a push begins again when stored files go bad, or are collected, while it goes on.
+_ATTEMPTS = 3
 #: Folders that a refusal names at most.
 _SUGGESTED = 3
 
@@ -47,6 +50,8 @@ class Client:
         timeout_s: float = 600.0,
     ) -> None:
         self._wire = Wire(url, app, http, timeout_s)
+        self.holds = Holds(self._wire)
+        self.retention = Retention(self._wire)
 
     # The registry
 
@@ -75,12 +80,18 @@ class Client:
         manifest = Manifest.of_folder(root)
         body = {"manifest": manifest.to_json(), "version": version or None, "metadata": dict(metadata or {})}
         files = {file.digest: file for file in manifest.files}
-        self._upload(root, [files[digest] for digest in self._missing(files.values())])
-        try:
-            return self._push(name, body, idempotency_key)
-        except Damaged:  # a stored file went bad: the same bytes again repair it
-            self._upload(root, files.values())
-            return self._push(name, body, idempotency_key)
+        for last in (False,) * _ATTEMPTS + (True,):
+            self._upload(root, [files[digest] for digest in self._missing(files.values())])
+            try:
+                return self._push(name, body, idempotency_key)
+            except Damaged:  # a stored file went bad: the same bytes again repair it
+                if last:
+                    raise
+                self._upload(root, files.values())
+            except Conflict:
+                if last or not self._missing(files.values()):  # else they were collected as this went on
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     def _push(self, name: str, body: Json, key: str | None) -> Json:
         response = self._wire.send("POST", f"{_adapter(name)}/versions", json=body, headers=_once(key))

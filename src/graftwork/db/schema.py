@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0004"
+HEAD = "0007"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -68,7 +68,7 @@ adapters = Table(
     PrimaryKeyConstraint("tenant", "name"),
 )
 
-#: Immutable but for the stage; a trigger refuses any other UPDATE.
+#: Immutable but for the stage, and once it is marked as deleted wholly; triggers refuse any other UPDATE.
 versions = Table(
     "versions",
     metadata,
@@ -88,10 +88,18 @@ versions = Table(
     Column("account", Text, nullable=False),  # canonical JSON
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
+    Column("deleted_at", Timestamp, nullable=True),
     PrimaryKeyConstraint("tenant", "adapter", "sequence"),
     ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
-    UniqueConstraint("tenant", "adapter", "semver"),
-    UniqueConstraint("tenant", "adapter", "digest"),
+    UniqueConstraint("tenant", "adapter", "semver"),  # deleted ones too: a number is never given again
+    Index(
+        "ix_versions_live_digest",
+        "tenant",
+        "adapter",
+        "digest",
+        unique=True,
+        sqlite_where=text("deleted_at IS NULL"),
+    ),
     Index(
         "ix_versions_one_production",
         "tenant",
@@ -168,4 +176,44 @@ metrics = Table(
         ["evaluations.tenant", "evaluations.adapter", "evaluations.sequence", "evaluations.number"],
     ),
     Index(None, "tenant", "name", "value"),
+)
+
+#: Legal holds; append-only. One without a sequence number is of the whole adapter.
+holds = Table(
+    "holds",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its tenant
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=True),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "number"),
+    ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
+)
+
+#: Which of them are over; append-only.
+hold_releases = Table(
+    "hold_releases",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("number", Count, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "number"),
+    ForeignKeyConstraint(["tenant", "number"], ["holds.tenant", "holds.number"]),
+)
+
+#: What may go, by adapter; "" is all adapters of the tenant that have no rules of their own.
+retention_rules = Table(
+    "retention_rules",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("spec", Text, nullable=False),  # canonical JSON
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter"),
 )

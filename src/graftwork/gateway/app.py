@@ -18,6 +18,7 @@ from graftwork.artifacts.stores import open_store
 from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
+from graftwork.engine.form_files import FormFiles
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, InvalidRequest
 from graftwork.gateway import (
@@ -29,6 +30,7 @@ from graftwork.gateway import (
     model_list,
     registry_routes,
     residency,
+    retention,
     system,
     uploads,
 )
@@ -41,6 +43,10 @@ from graftwork.gateway.services import Services, own_tenant
 from graftwork.models.base import base_name
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.retention.collector import Collector
+from graftwork.registry.retention.deletion import Deletions
+from graftwork.registry.retention.holds import Holds
+from graftwork.registry.retention.rules import Retention
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
@@ -89,7 +95,7 @@ def build_app(
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
-    for router in (registry_routes.router, residency.router):
+    for router in (registry_routes.router, residency.router, retention.router):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
             router,
@@ -119,6 +125,7 @@ def _services(
     if slot.wanted:
         _check_base_name_is_free(base, snapshots)
     telemetry.watch_engine(lambda: _with_copies(slot.stats(), copies))
+    partial_uploads, forms = Uploads(settings.uploads), FormFiles(settings.forms)
     return Services(
         settings=settings,
         base=base,
@@ -127,7 +134,7 @@ def _services(
         snapshots=snapshots,
         store=store,
         copies=copies,
-        uploads=Uploads(settings.uploads),
+        uploads=partial_uploads,
         pushes=PushService(
             registry,
             store,
@@ -135,6 +142,10 @@ def _services(
             outline_of,
             partial(_account, settings, outline_of),
         ),
+        holds=Holds(database),
+        retention=Retention(database),
+        deletions=Deletions(database),
+        collector=Collector(database, store, partial_uploads, {"copy": copies, "form": forms}),
         engine=slot,
         generations=Generations(telemetry),
         poolings=Poolings(telemetry),

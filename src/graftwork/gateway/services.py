@@ -18,6 +18,10 @@ from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.retention.collector import Collector
+from graftwork.registry.retention.deletion import Deletions
+from graftwork.registry.retention.holds import Holds
+from graftwork.registry.retention.rules import Retention
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
@@ -36,6 +40,10 @@ class Services:
     copies: WorkingCopies
     uploads: Uploads
     pushes: PushService
+    holds: Holds
+    retention: Retention
+    deletions: Deletions
+    collector: Collector
     engine: EngineSlot
     generations: Generations
     poolings: Poolings

@@ -14,9 +14,11 @@ from graftwork.adapters.outline import Outline
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.working_copy import WorkingCopies
+from graftwork.db import Transaction
 from graftwork.errors import Conflict, GraftworkError, Refused, Unavailable
 from graftwork.registry.idempotency import Once
 from graftwork.registry.registry import Registry
+from graftwork.registry.retention.collection import collected_since
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.versions import Version
 
@@ -102,6 +104,7 @@ class PushService:
         outline = self._outline_of()
         if name == outline.base:
             raise Conflict(f"{name} is the name of the base model; push the adapter under another name.")
+        seen = self._registry.position()  # before the blobs, so that no collection after this goes unnoticed
         self._check_blobs(tenant, manifest)
         registered = partial(self._is_registered, tenant, manifest)
         with self._working_copies.trial(tenant, manifest, keep=registered) as folder:
@@ -120,6 +123,7 @@ class PushService:
                 metadata=metadata,
                 actor=actor,
                 once=once,
+                still_stored=lambda tx: self._check_again(tx, tenant, manifest, seen),
             )
         return PushResult(version, created, account)
 
@@ -142,6 +146,11 @@ class PushService:
             listed = "; ".join(self._missing(tenant, file) for file in missing[:SHOWN_FILES])
             rest = f"; and {len(missing) - SHOWN_FILES} more" if len(missing) > SHOWN_FILES else ""
             raise Conflict(f"Upload these blobs, then push again: {listed}{rest}.")
+
+    def _check_again(self, tx: Transaction, tenant: str, manifest: Manifest, seen: int) -> None:
+        """In the transaction that makes the row, and that no collection can run beside: see `collection.py`."""
+        if collected_since(tx, tenant, seen):
+            self._check_blobs(tenant, manifest)
 
     def _missing(self, tenant: str, file: BundleFile) -> str:
         stored = self._store.has(tenant, file.digest)
