@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from graftwork.access.clock import Clock, utc_now
+from graftwork.access.events import verify_chain
 from graftwork.artifacts.bundle import Manifest
-from graftwork.artifacts.stores import BlobStore
-from graftwork.artifacts.stores.local import LocalStore
+from graftwork.artifacts.stores import BlobStore, open_store
 from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.engine.form_files import FormFiles
@@ -40,10 +40,11 @@ class Yard:
     desk: Desk
     root: Path
     clock: Clock = utc_now
-    store: BlobStore = field(init=False)
+    store_url: str = ""
 
     def __post_init__(self) -> None:
-        self.store = LocalStore(self.root / "artifacts")
+        self.store_url = self.store_url or (self.root / "artifacts").as_uri()
+        self.store: BlobStore = open_store(self.store_url)
         self.copies = WorkingCopies(self.root / "bundles", self.store)
         self.uploads = Uploads(self.root / "uploads")
         self.holds = Holds(self.desk.database)
@@ -81,7 +82,9 @@ class Yard:
         return sorted(path.relative_to(self.root).parts[0] for path in found)
 
     def check(self) -> None:
-        """Every version that is there is whole."""
+        """Every version that is there is whole, and the log holds."""
+        with self.desk.database.reading() as tx:
+            verify_chain(tx)
         for adapter in self.desk.registry.list_adapters("local").items:
             for version in self.desk.registry.list_versions("local", adapter.name):
                 for file in version.manifest.files:
@@ -92,13 +95,15 @@ class Yard:
 
 
 @pytest.fixture
-def make_yard(make_desk: Callable[[], Desk], tmp_path: Path) -> Callable[[], Yard]:
-    def make() -> Yard:
-        return Yard(make_desk(), tmp_path / f"yard-{len(list(tmp_path.glob('yard-*')))}")
+def make_yard(make_desk: Callable[[], Desk], tmp_path: Path) -> Callable[..., Yard]:
+    def make(store_url: str = "") -> Yard:
+        root = tmp_path / f"yard-{len(list(tmp_path.glob('yard-*')))}"
+        root.mkdir()
+        return Yard(make_desk(), root, store_url=store_url)
 
     return make
 
 
 @pytest.fixture
-def yard(make_yard: Callable[[], Yard]) -> Yard:
+def yard(make_yard: Callable[..., Yard]) -> Yard:
     return make_yard()

@@ -43,8 +43,8 @@ class MemoryStore:
             self.aside[key] = self.blobs.pop(key)
 
     def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:
-        held = self._held(aside)
-        own = [key for key in list(held) if key[0] == check_tenant(tenant)]
+        held, owner = self._held(aside), check_tenant(tenant)
+        own = [key for key in list(held) if key[0] == owner]
         return iter([Stored(key[1], len(held[key]), self._written.get(key, 0.0)) for key in own])
 
     def delete(self, tenant: str, digest: str, *, aside: bool = False) -> None:
