@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from graftwork.access.events import verify_chain
 from graftwork.errors import Conflict, Held
-from graftwork.registry import SnapshotReader
+from graftwork.registry import SnapshotReader, Version
 from graftwork.registry.retention.rules import Rules
 from graftwork.registry.snapshot import read_snapshot
 from registry.test_push_service import digest_of
@@ -198,7 +198,7 @@ class RetentionMachine(RuleBasedStateMachine):
             assert (there is not None) == (content in kept)
         assert self.yard.look().items == ()
 
-    def _versions(self, name: str) -> list[object]:
+    def _versions(self, name: str) -> list[Version]:
         view = self.reader.current().adapters.get(("local", name))
         return list(view.versions) if view is not None else []
 
