@@ -147,7 +147,7 @@ async def remove_retention(request: Request, name: str | None = Query(None)) -> 
 async def collect(request: Request) -> Response:
     """Let versions go by the rules, and remove every byte that nobody wants; with `dry_run` only say what would go."""
     services, tenant = services_of(request), tenant_of(request)
-    body = await read_json(request, services.settings.max_body_bytes, CollectBody, absent=b"{}")
+    body = await read_json(request, services.settings.max_body_bytes, CollectBody)
     bounds, also = Bounds(body.older_than_s, body.quarantine_s), _pinned(services)
     if body.dry_run:
         done = await run_in_threadpool(services.collector.look, tenant, bounds, also=also)
