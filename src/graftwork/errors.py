@@ -6,7 +6,8 @@
     ├── NotFound                no such thing, or not for you: the two look alike
     │   └── UnknownModel        a reference names nothing that can answer
     ├── Conflict                the thing is taken, in use, or moved meanwhile
-    │   └── PreconditionFailed  compare-and-swap: it is no longer what you expected
+    │   ├── PreconditionFailed  compare-and-swap: it is no longer what you expected
+    │   └── Held                it cannot be deleted: `holders` says who needs it
     ├── Refused                 an adapter or base cannot be served rightly; `problems` says why
     ├── Damaged                 stored bytes are missing or no longer match their digest
     ├── Unavailable             not now: starting, full, or shutting down; try again after `retry_after_s`
@@ -19,7 +20,7 @@ The message says what was wrong, where, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 #: Why nothing is taken in any more, for `Unavailable`.
 SHUTTING_DOWN = "The server is shutting down."
@@ -63,6 +64,14 @@ class Conflict(GraftworkError):
 
 class PreconditionFailed(Conflict):
     """The pointer is no longer where you expected it."""
+
+
+class Held(Conflict):
+    """Somebody needs it, so it cannot be deleted."""
+
+    def __init__(self, message: str, *, holders: Sequence[Mapping[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.holders = tuple(holders)
 
 
 class Refused(GraftworkError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -182,6 +183,32 @@ def test_a_blob_that_was_set_aside_is_there_no_more_and_can_be_put_again(store: 
     assert b"".join(store.open("local", OF_HELLO)) == b"hello"
 
 
+def test_the_list_is_of_the_tenants_own_blobs_and_the_quarantine_is_a_list_of_its_own(store: BlobStore) -> None:
+    assert list(store.list("local")) == list(store.list("local", aside=True)) == []
+    before = time.time()
+    wanted = {put(store, data): len(data) for data in (b"hello", b"other", b"")}
+    put(store, b"another tenant's", tenant="acme")
+    put(store, b"whose name begins alike", tenant="local-2")
+    listed = {one.digest: one for one in store.list("local")}
+    assert set(listed) == set(wanted)
+    for digest, one in listed.items():
+        assert one.bytes >= wanted[digest]  # sealed, they take more
+        assert before - 60 < one.at_s < time.time() + 60  # a server's clock
+    store.set_aside("local", OF_HELLO)
+    assert {one.digest for one in store.list("local")} == set(wanted) - {OF_HELLO}
+    assert [one.digest for one in store.list("local", aside=True)] == [OF_HELLO]
+
+
+def test_deleting_a_blob_and_what_is_set_aside_of_it_are_two_things(store: BlobStore) -> None:
+    put(store, b"hello")
+    store.set_aside("local", OF_HELLO)
+    put(store, b"hello")
+    store.delete("local", OF_HELLO, aside=True)
+    store.delete("local", OF_HELLO, aside=True)
+    assert list(store.list("local", aside=True)) == []
+    assert store.has("local", OF_HELLO) == 5
+
+
 def test_what_somebody_else_put_is_seen_at_once(store: BlobStore) -> None:
     assert store.has("local", OF_HELLO) is None
     thread = threading.Thread(target=put, args=(store, b"hello"))
@@ -226,6 +253,9 @@ def test_a_digest_that_is_no_digest_is_refused_everywhere(store: BlobStore, dige
 def refused_everywhere(store: BlobStore, tenant: str, digest: str) -> None:
     attempts: list[Callable[[str, str], object]] = [store.has, store.open, store.set_aside, store.delete]
     attempts.append(lambda tenant, digest: store.put(tenant, digest, [b"hello"]))
+    attempts.append(lambda tenant, digest: store.delete(tenant, digest, aside=True))
+    if digest == OF_HELLO:
+        attempts.append(lambda tenant, _: list(store.list(tenant)))
     for attempt in attempts:
         with pytest.raises(InvalidRequest):
             attempt(tenant, digest)

@@ -31,6 +31,7 @@ OF_0001 = (
     "INSERT INTO adapters VALUES ('local', 'tone', 1, 'then', 'me')",
     "INSERT INTO versions VALUES ('local', 'tone', 1, '1.0.0', 'sha256:a', '{}', 'development', 'lora', 'tiny', "
     "'sha256:b', 8, 8, '{}', '{}', 'then', 'me')",
+    "INSERT INTO aliases VALUES ('local', 'tone', 'champion', 1, 'then', 'me')",
     "INSERT INTO events VALUES (1, 'local', 'then', 'me', 'version.created', 'adapters/tone', '{}', 'sha256:0', "
     "'sha256:1')",
 )
@@ -74,7 +75,13 @@ def test_the_schema_of_the_previous_revision_is_brought_to_this_one_with_its_row
             assert tx.execute(text("SELECT key, text FROM facts")).all() == [("version", version_key("1.0.0"))]
             assert tx.execute(text("SELECT words FROM texts")).scalar() == "tone"
             assert differences(tx) == []
-        for change in ("UPDATE events SET actor = 'you'", "DELETE FROM events", "UPDATE versions SET digest = 'x'"):
+        for change in (
+            "UPDATE events SET actor = 'you'",
+            "DELETE FROM events",
+            "UPDATE versions SET digest = 'x'",
+            "DELETE FROM versions",
+            "UPDATE aliases SET sequence = 2",
+        ):
             with pytest.raises(IntegrityError), database.transaction() as tx:
                 tx.exec_driver_sql(change)
 

@@ -17,6 +17,7 @@ from graftwork.adapters.outline import LinearSite, Outline
 from graftwork.adapters.serving_form import Affine, LowRankSlice, Part, ServingForm, Site, Traits, Weights
 from graftwork.artifacts.partial import PARTIAL
 from graftwork.engine import form_blob, form_store
+from graftwork.engine.form_files import NOBODYS, FormFiles
 from graftwork.engine.form_image import FormImage, image_of
 from graftwork.engine.form_store import FormStore
 from graftwork.errors import InvalidRequest
@@ -73,6 +74,19 @@ def test_a_form_of_another_version_tenant_base_dtype_rank_or_number_is_never_rea
     assert store_in(tmp_path, outline=replace(OUTLINE, base="another name for it")).read("local", "a") is not None
     monkeypatch.setattr(form_store, "FORM_FORMAT", form_blob.FORM_FORMAT + 1)
     assert store_in(tmp_path).read("local", "a") is None
+
+
+def test_all_forms_of_a_version_can_be_found_and_removed_without_its_base(tmp_path: Path) -> None:
+    for rank in (63, 64):
+        assert store_in(tmp_path, rank=rank).write("local", "a", image())
+    store_in(tmp_path).write("local", "b", image())
+    store_in(tmp_path).write("other", "a", image())
+    (tmp_path / "local" / "cut.form").write_bytes(b"graft")
+    files = FormFiles(tmp_path)
+    assert sorted(one.digest for one in files.held("local")) == ["a", "a", "b", NOBODYS]
+    assert files.remove("local", "a") and files.remove("local", NOBODYS)
+    assert [one.digest for one in files.held("local")] == ["b"]
+    assert store_in(tmp_path).read("other", "a") is not None
 
 
 def test_a_blob_under_the_name_of_another_version_is_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,52 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graftwork.adapters.identity import AdapterIdentity
-from graftwork.adapters.outline import Outline
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores.memory import MemoryStore
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.errors import Conflict, Damaged, InvalidMetadata, InvalidRequest, NotFound, Refused, Unavailable
 from graftwork.registry.push import MAX_BUNDLE_BYTES, PushResult, PushService
+from support.pushes import IDENTITY, FakeAccount, digest_of, manifest_of, outline
 
 if TYPE_CHECKING:
     from support.desk import Desk
 
-IDENTITY = AdapterIdentity("sha256:" + "c" * 64, 16, ("q_proj", "v_proj"), "0.18.0")
 FILES = {"adapter_config.json": b"{}", "adapter_model.safetensors": b"weights"}
-
-
-def outline(base: str = "tiny") -> Outline:
-    return Outline(
-        base=base,
-        architecture="LlamaForCausalLM",
-        weights_digest="sha256:" + "b" * 64,
-        dtype="float32",
-        vocab_size=16,
-        hidden_size=8,
-        num_layers=1,
-        num_heads=1,
-        num_kv_heads=1,
-        head_dim=8,
-        max_context=32,
-        linears=(),
-        modules=(),
-        ties=(),
-        source=base,
-    )
-
-
-@dataclass(frozen=True)
-class FakeAccount:
-    """An account that says what the test wants."""
-
-    ok: bool = True
-    kind: str | None = "lora"
-    problems: Sequence[str] = ()
-    rank: int = 8
-    bytes: int = 7
-
-    def to_json(self) -> dict[str, Any]:
-        return {"ok": self.ok, "problems": list(self.problems)}
 
 
 @dataclass
@@ -65,7 +28,7 @@ class Counter:
 
     desk: Desk
     folder: Path
-    account: FakeAccount = FakeAccount()
+    account: FakeAccount = field(default_factory=FakeAccount)
     identity: AdapterIdentity = IDENTITY
     max_bundle_bytes: int = MAX_BUNDLE_BYTES
     seen: list[dict[str, bytes]] = field(default_factory=list)
@@ -99,14 +62,6 @@ class Counter:
 @pytest.fixture
 def counter(desk: Desk, tmp_path: Path) -> Counter:
     return Counter(desk, tmp_path / "bundles")
-
-
-def digest_of(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def manifest_of(files: dict[str, bytes]) -> Manifest:
-    return Manifest(tuple(BundleFile(path, len(data), digest_of(data)) for path, data in files.items()))
 
 
 def test_a_push_registers_what_the_account_saw(counter: Counter) -> None:

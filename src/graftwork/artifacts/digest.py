@@ -33,6 +33,12 @@ def check_digest(text: object) -> str:
     )
 
 
+def digest_named(name: str) -> str | None:
+    """The digest that a file's name is the hex digits of; None where it is none."""
+    digest = PREFIX + name
+    return digest if GRAMMAR.fullmatch(digest) else None
+
+
 def hex_of(digest: str) -> str:
     return digest.removeprefix(PREFIX)
 

@@ -1,24 +1,14 @@
-"""check_stored: whether a store has every file of a bundle."""
+"""Stored: one thing that lies somewhere under a digest, as whoever cleans up sees it."""
 
 from __future__ import annotations
 
-from graftwork.artifacts.bundle import BundleFile, Manifest
-from graftwork.artifacts.stores import BlobStore
-from graftwork.errors import Conflict
-
-_SHOWN = 20
+from dataclasses import dataclass
 
 
-def check_stored(store: BlobStore, tenant: str, manifest: Manifest) -> None:
-    """Raises Conflict where blobs are missing or have another size; it lists them: upload them, and ask again."""
-    missing = [file for file in manifest.files if store.has(tenant, file.digest) != file.size]
-    if missing:
-        listed = "; ".join(_missing(store, tenant, file) for file in missing[:_SHOWN])
-        rest = f"; and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-        raise Conflict(f"Upload these blobs, then push again: {listed}{rest}.")
+@dataclass(frozen=True)
+class Stored:
+    """Bytes on a disk or in a bucket, and when they were last written or used (`time.time`)."""
 
-
-def _missing(store: BlobStore, tenant: str, file: BundleFile) -> str:
-    stored = store.has(tenant, file.digest)
-    why = "" if stored is None else f" (stored with {stored} bytes, the manifest says {file.size})"
-    return f"{file.path} {file.digest}{why}"
+    digest: str  #: of the blob, or of the version that they were made of
+    bytes: int
+    at_s: float

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from graftwork.access.tenants import check_tenant
-from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, hex_of
+from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, digest_named, hex_of
 from graftwork.artifacts.partial import PARTIAL, partial_folder, sweep
+from graftwork.artifacts.stored import Stored
 from graftwork.errors import Conflict, Unavailable
 
 
@@ -67,6 +68,25 @@ class Uploads:
             path.unlink(missing_ok=True)
         except OSError as exc:
             raise Unavailable(f"The upload cannot be removed from {path.parent}: {exc.strerror}.") from exc
+
+    def held(self, tenant: str) -> Iterator[Stored]:
+        """Every beginning of the tenant's, whoever may still be writing it."""
+        for path in (self._root / PARTIAL).glob(f"{check_tenant(tenant)}.*"):
+            digest = digest_named(path.name.removeprefix(f"{tenant}."))
+            with suppress(FileNotFoundError):  # it went meanwhile
+                if digest is not None:
+                    found = path.lstat()
+                    yield Stored(digest, found.st_size, found.st_mtime)
+
+    def remove(self, tenant: str, digest: str) -> bool:
+        """Forget a beginning; False, and no change, while somebody is writing it."""
+        path = self._path(tenant, digest)
+        try:
+            with _locked(path):
+                path.unlink()
+        except OSError:  # in use, or not ours to remove
+            return False
+        return True
 
     def _path(self, tenant: str, digest: str) -> Path:
         check_tenant(tenant)

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.bundle import Manifest
-from graftwork.artifacts.digest import digest_of_file, hex_of
+from graftwork.artifacts.digest import digest_named, digest_of_file, hex_of
 from graftwork.artifacts.disk_budget import DiskBudget, Kept
 from graftwork.artifacts.partial import PARTIAL, partial_folder, sweep
+from graftwork.artifacts.stored import Stored
 from graftwork.artifacts.stores import BlobStore
 from graftwork.errors import Damaged, Unavailable
 
@@ -96,6 +97,13 @@ class WorkingCopies:
     def find(self, tenant: str, digest: str) -> Kept | None:
         """The copy of a version; None where there is none."""
         return _kept(self._root / check_tenant(tenant) / hex_of(digest))
+
+    def held(self, tenant: str) -> Iterator[Stored]:
+        """Every copy of the tenant's, by the digest of its version."""
+        for folder in (self._root / check_tenant(tenant)).glob("*"):
+            digest = digest_named(folder.name)
+            if digest is not None and (kept := _kept(folder)) is not None:
+                yield Stored(digest, kept.bytes, kept.used_s)
 
     def remove(self, tenant: str, digest: str) -> bool:
         """Take a copy away; False, and no change, while somebody has leased it."""

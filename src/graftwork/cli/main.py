@@ -22,13 +22,14 @@ from graftwork.cli import (
     lineage,
     registry,
     residency,
+    retention,
     search,
     serve,
     sign,
     verify,
 )
 from graftwork.cli.context import Context, OutputFormat
-from graftwork.errors import GraftworkError, InvalidRequest, Refused
+from graftwork.errors import GraftworkError, Held, InvalidRequest, Refused
 
 app = typer.Typer(
     name="graftwork",
@@ -46,6 +47,7 @@ evaluation.add_to(app)
 compare.add_to(app)
 lineage.add_to(app)
 search.add_to(app)
+retention.add_to(app)
 verify.add_to(app)
 sign.add_to(app)
 document.add_to(app)
@@ -116,6 +118,10 @@ def _tell(error: GraftworkError) -> None:
         for problem in error.problems:
             if problem not in error.message:
                 print(f"  - {problem}", file=sys.stderr)
+    if isinstance(error, Held):
+        for holder in error.holders:
+            if holder["message"] not in error.message:
+                print(f"  - {holder['message']}", file=sys.stderr)
 
 
 def _unexpected(error: Exception) -> None:

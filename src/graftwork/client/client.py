@@ -18,16 +18,19 @@ from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
+from graftwork.client.retention import Holds, Retention
 from graftwork.client.searches import Descriptions, Searches, Tags
 from graftwork.client.signatures import Signatures
-from graftwork.client.uploads import upload_all, upload_missing
+from graftwork.client.uploads import missing, upload_all, upload_missing
 from graftwork.client.verify import verify_bundles, verify_signatures
 from graftwork.client.wire import Json, Wire
-from graftwork.errors import Damaged, Refused
+from graftwork.errors import Conflict, Damaged, Refused
 from graftwork.protocol.errors import error_from
 from graftwork.protocol.structured import AnswerForm
 from graftwork.registry.reference import parse_reference
 
+#: How often a push begins again when stored files go bad, or are collected, while it goes on.
+_ATTEMPTS = 3
 #: Folders that a refusal names at most.
 _SUGGESTED = 3
 
@@ -59,6 +62,8 @@ class Client:
         self.documents = Documents(self._wire)
         self.signatures = Signatures(self._wire)
         self.searches, self.tags, self.descriptions = Searches(self._wire), Tags(self._wire), Descriptions(self._wire)
+        self.holds = Holds(self._wire)
+        self.retention = Retention(self._wire)
 
     # The registry
 
@@ -86,12 +91,18 @@ class Client:
         _check_adapter(root)
         manifest = Manifest.of_folder(root)
         body = {"manifest": manifest.to_json(), "version": version or None, "metadata": dict(metadata or {})}
-        upload_missing(self._wire, root, manifest)
-        try:
-            return self._push(name, body, idempotency_key)
-        except Damaged:  # a stored file went bad: the same bytes again repair it
-            upload_all(self._wire, root, manifest.files)
-            return self._push(name, body, idempotency_key)
+        for last in (False,) * _ATTEMPTS + (True,):
+            upload_missing(self._wire, root, manifest)
+            try:
+                return self._push(name, body, idempotency_key)
+            except Damaged:  # a stored file went bad: the same bytes again repair it
+                if last:
+                    raise
+                upload_all(self._wire, root, manifest.files)
+            except Conflict:
+                if last or not missing(self._wire, manifest):  # else they were collected as this went on
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     def _push(self, name: str, body: Json, key: str | None) -> Json:
         response = self._wire.send("POST", f"{_adapter(name)}/versions", json=body, headers=_once(key))

@@ -20,12 +20,16 @@ PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
 _CHUNK_BYTES = 1 << 20
 
 
-def upload_missing(wire: Wire, root: Path, manifest: Manifest) -> None:
-    """Send those files of a bundle that the server lacks; raises as `upload`."""
+def missing(wire: Wire, manifest: Manifest) -> list[BundleFile]:
+    """Those files of a bundle that the server lacks, each content once."""
     files = {file.digest: file for file in manifest.files}
     blobs = [{"digest": file.digest, "size": file.size} for file in files.values()]
-    missing = wire.json("POST", "/api/v1/blobs/missing", json={"blobs": blobs})["missing"]
-    upload_all(wire, root, [files[digest] for digest in missing])
+    return [files[digest] for digest in wire.json("POST", "/api/v1/blobs/missing", json={"blobs": blobs})["missing"]]
+
+
+def upload_missing(wire: Wire, root: Path, manifest: Manifest) -> None:
+    """Send those files of a bundle that the server lacks; raises as `upload`."""
+    upload_all(wire, root, missing(wire, manifest))
 
 
 def upload_all(wire: Wire, root: Path, files: Iterable[BundleFile]) -> None:

@@ -77,7 +77,7 @@ adapters = Table(
     PrimaryKeyConstraint("tenant", "name"),
 )
 
-#: Immutable but for the stage; a trigger refuses any other UPDATE.
+#: Immutable but for the stage, and once it is marked as deleted wholly; triggers refuse any other UPDATE.
 versions = Table(
     "versions",
     metadata,
@@ -98,10 +98,18 @@ versions = Table(
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
     Column("semantic_digest", Digest, nullable=True),  # none of versions that are older than the column
+    Column("deleted_at", Timestamp, nullable=True),
     PrimaryKeyConstraint("tenant", "adapter", "sequence"),
     ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
-    UniqueConstraint("tenant", "adapter", "semver"),
-    UniqueConstraint("tenant", "adapter", "digest"),
+    UniqueConstraint("tenant", "adapter", "semver"),  # deleted ones too: a number is never given again
+    Index(
+        "ix_versions_live_digest",
+        "tenant",
+        "adapter",
+        "digest",
+        unique=True,
+        sqlite_where=text("deleted_at IS NULL"),
+    ),
     Index(None, "tenant", "adapter", "semantic_digest"),
     Index(
         "ix_versions_one_production",
@@ -117,7 +125,7 @@ versions = Table(
     Index(
         "ix_versions_search",
         *("tenant", "created_at", "adapter", "sequence", "stage", "kind", "base", "base_digest", "rank", "bytes"),
-        "created_by",
+        *("created_by", "deleted_at"),
     ),
     Index("ix_versions_rank", "tenant", "rank", "adapter", "sequence"),
     Index("ix_versions_bytes", "tenant", "bytes", "adapter", "sequence"),
@@ -366,4 +374,44 @@ signatures = Table(
     ForeignKeyConstraint(
         ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
     ),
+)
+
+#: Legal holds; append-only. One without a sequence number is of the whole adapter.
+holds = Table(
+    "holds",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its tenant
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=True),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "number"),
+    ForeignKeyConstraint(["tenant", "adapter"], ["adapters.tenant", "adapters.name"]),
+)
+
+#: Which of them are over; append-only.
+hold_releases = Table(
+    "hold_releases",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("number", Count, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "number"),
+    ForeignKeyConstraint(["tenant", "number"], ["holds.tenant", "holds.number"]),
+)
+
+#: What may go, by adapter; "" is all adapters of the tenant that have no rules of their own.
+retention_rules = Table(
+    "retention_rules",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("spec", Text, nullable=False),  # canonical JSON
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter"),
 )

@@ -22,13 +22,12 @@ from pydantic import TypeAdapter
 
 from graftwork.adapters.part_record import part_of, record_of
 from graftwork.adapters.serving_form import Traits
+from graftwork.engine.form_head import HEAD, MAGIC
 from graftwork.engine.form_image import ALIGN, VECTORS, FormImage, Numbers, Piece, weights_within
 
 #: Raise it whenever a kind makes another form of the same files, or a blob is laid out in another way.
 FORM_FORMAT = 1
 
-_MAGIC = b"graftfrm"
-_HEAD = struct.Struct("<8sII")
 _CHECKED_FROM = 12
 _TRAITS = TypeAdapter(Traits)
 
@@ -49,10 +48,10 @@ def blob_of(image: FormImage, key: Key) -> tuple[bytes, bytes, memoryview] | Non
         "parts": records,
         "traits": _TRAITS.dump_python(image.traits, mode="json"),
     }).encode()  # fmt: skip
-    header += b"\0" * (-(_HEAD.size + len(header)) % ALIGN)
+    header += b"\0" * (-(HEAD.size + len(header)) % ALIGN)
     data = memoryview(image.data.numpy().data)
     checked = zlib.crc32(data, zlib.crc32(header, zlib.crc32(struct.pack("<I", len(header)))))
-    return _HEAD.pack(_MAGIC, checked, len(header)), header, data
+    return HEAD.pack(MAGIC, checked, len(header)), header, data
 
 
 def image_in(mapped: mmap.mmap, key: Key, dtype: torch.dtype, widths: Numbers) -> FormImage:
@@ -62,13 +61,13 @@ def image_in(mapped: mmap.mmap, key: Key, dtype: torch.dtype, widths: Numbers) -
         ValueError, LookupError, TypeError, ImportError, RuntimeError: when it is damaged, or of another key.
     """
     view = memoryview(mapped)
-    if len(view) < _HEAD.size:
+    if len(view) < HEAD.size:
         raise ValueError("it is cut off")
-    magic, checked, length = _HEAD.unpack(view[: _HEAD.size])
-    begin = _HEAD.size + length
-    if magic != _MAGIC or zlib.crc32(view[_CHECKED_FROM:]) != checked:
+    magic, checked, length = HEAD.unpack(view[: HEAD.size])
+    begin = HEAD.size + length
+    if magic != MAGIC or zlib.crc32(view[_CHECKED_FROM:]) != checked:
         raise ValueError("its checksum does not fit")
-    header = json.loads(bytes(view[_HEAD.size : begin]).rstrip(b"\0"))
+    header = json.loads(bytes(view[HEAD.size : begin]).rstrip(b"\0"))
     if header["key"] != key or header["bytes"] != len(view) - begin:
         raise ValueError("it is of something else")
     data = torch.frombuffer(mapped, dtype=torch.uint8)[begin:]

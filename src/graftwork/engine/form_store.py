@@ -21,12 +21,11 @@ from graftwork.adapters.outline import Outline
 from graftwork.artifacts.disk_budget import DiskBudget, Kept
 from graftwork.artifacts.partial import partial_folder, sweep
 from graftwork.engine.form_blob import FORM_FORMAT, Key, blob_of, image_in
+from graftwork.engine.form_head import SUFFIX
 from graftwork.engine.form_image import FormImage
 from graftwork.version import __version__
 
 log = logging.getLogger(__name__)
-
-_SUFFIX = ".form"
 
 
 class FormStore:
@@ -104,13 +103,13 @@ class FormStore:
 
     def _path(self, tenant: str, digest: str) -> Path:
         key = json.dumps(self._key_of(digest), sort_keys=True).encode()
-        return self._root / check_tenant(tenant) / f"{hashlib.sha256(key).hexdigest()}{_SUFFIX}"
+        return self._root / check_tenant(tenant) / f"{hashlib.sha256(key).hexdigest()}{SUFFIX}"
 
     def _key_of(self, digest: str) -> Key:
         return {"version": digest, **self._key}
 
     def _found(self) -> Iterator[Kept]:
-        for path in self._root.glob(f"*/*{_SUFFIX}"):
+        for path in self._root.glob(f"*/*{SUFFIX}"):
             if (kept := _kept(path)) is not None:
                 yield kept
 

@@ -18,6 +18,7 @@ from graftwork.artifacts.stores import open_store
 from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
+from graftwork.engine.form_files import FormFiles
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, InvalidRequest
 from graftwork.gateway import (
@@ -33,6 +34,7 @@ from graftwork.gateway import (
     model_list,
     registry_routes,
     residency,
+    retention,
     search,
     signatures,
     system,
@@ -56,6 +58,10 @@ from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.retention.collector import Collector
+from graftwork.registry.retention.deletion import Deletions
+from graftwork.registry.retention.holds import Holds
+from graftwork.registry.retention.rules import Retention
 from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
@@ -117,6 +123,7 @@ def build_app(
         signatures.router,
         search.router,
         tags.router,
+        retention.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
@@ -154,6 +161,7 @@ def _services(
     if slot.wanted:
         _check_base_name_is_free(base, snapshots)
     telemetry.watch_engine(lambda: _with_copies(slot.stats(), copies))
+    partial_uploads, forms = Uploads(settings.uploads), FormFiles(settings.forms)
     return Services(
         settings=settings,
         base=base,
@@ -169,7 +177,7 @@ def _services(
         descriptions=Descriptions(database),
         store=store,
         copies=copies,
-        uploads=Uploads(settings.uploads),
+        uploads=partial_uploads,
         pushes=PushService(
             registry,
             store,
@@ -182,6 +190,10 @@ def _services(
         bases=base_records,
         base_pushes=BasePushes(base_records, store, copies, _survey),
         record_base=record_base,
+        holds=Holds(database),
+        retention=Retention(database),
+        deletions=Deletions(database),
+        collector=Collector(database, store, partial_uploads, {"copy": copies, "form": forms}),
         engine=slot,
         generations=Generations(telemetry),
         poolings=Poolings(telemetry),

@@ -25,6 +25,10 @@ from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
+from graftwork.registry.retention.collector import Collector
+from graftwork.registry.retention.deletion import Deletions
+from graftwork.registry.retention.holds import Holds
+from graftwork.registry.retention.rules import Retention
 from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
@@ -58,6 +62,10 @@ class Services:
     base_pushes: BasePushes
     #: Makes sure that the served base has a record with a tenant; told tenant and actor.
     record_base: Callable[[str, str], tuple[BaseRecord, bool]]
+    holds: Holds
+    retention: Retention
+    deletions: Deletions
+    collector: Collector
     engine: EngineSlot
     generations: Generations
     poolings: Poolings

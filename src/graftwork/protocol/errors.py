@@ -11,6 +11,7 @@ from graftwork.errors import (
     Damaged,
     GenerationFailed,
     GraftworkError,
+    Held,
     InvalidMetadata,
     InvalidRequest,
     NotFound,
@@ -41,6 +42,7 @@ ERRORS: tuple[Kind, ...] = (
     Kind(InvalidMetadata, 422, "invalid_metadata", "invalid_request_error", "Invalid metadata"),
     Kind(InvalidRequest, 400, "invalid_request", "invalid_request_error", "Invalid request"),
     Kind(PreconditionFailed, 412, "precondition_failed", "conflict_error", "Precondition failed"),
+    Kind(Held, 409, "held", "conflict_error", "Held"),
     Kind(Conflict, 409, "conflict", "conflict_error", "Conflict"),
     Kind(Refused, 422, "refused", "invalid_request_error", "Refused"),
     Kind(TooManyRequests, 429, "rate_limit_exceeded", "rate_limit_error", "Too many requests"),
@@ -95,6 +97,8 @@ def _made(error: type[GraftworkError], message: str, shape: Mapping[str, Any]) -
         return error(message, field=shape.get("field"))
     if error is Refused:
         return Refused(message, problems=tuple(map(str, shape.get("problems") or ())))
+    if error is Held:
+        return Held(message, holders=[one for one in shape.get("holders") or () if isinstance(one, Mapping)])
     if error is UnknownModel:  # its constructor takes the reference; the message is already made
         unknown = UnknownModel("")
         unknown.args = (message,)

@@ -9,6 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from graftwork.protocol.answers import Shape
 
 
+class HolderAnswer(Shape):
+    """Who needs a version."""
+
+    kind: str
+    version: str
+    name: str
+    message: str
+
+
 class Problem(Shape):
     """Any error outside of /v1: RFC 9457, with a code of ours and what helps."""
 
@@ -19,6 +28,7 @@ class Problem(Shape):
     code: str
     field: str | None = None
     problems: list[str] = Field(default_factory=list)
+    holders: list[HolderAnswer] = Field(default_factory=list)
 
 
 class VersionAnswer(Shape):

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, and_, select, update
+from sqlalchemy import ColumnElement, Row, and_, select, update
 
 from graftwork.db import Transaction
-from graftwork.db.schema import adapters
+from graftwork.db.schema import adapters, versions
 from graftwork.errors import Conflict
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.pointers import PRODUCTION
-from graftwork.registry.versions import Version, counts, versions_at
+from graftwork.registry.versions import LIVE, Version, counts, versions_at
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def take_sequence(tx: Transaction, tenant: str, name: str, last: int) -> int:
 
 
 def summaries(tx: Transaction, tenant: str, *, after: str, limit: int) -> list[AdapterSummary]:
-    """A tenant's adapters by name, from the first one after `after`."""
-    query = select(adapters).where(adapters.c.tenant == tenant, adapters.c.name > after)
+    """A tenant's adapters that have versions, by name, from the first one after `after`."""
+    query = select(adapters).where(adapters.c.tenant == tenant, adapters.c.name > after, has_versions())
     rows = tx.execute(query.order_by(adapters.c.name).limit(limit)).all()
     names = [row.name for row in rows]
     counted, pointers = counts(tx, tenant, names), aliases_of(tx, tenant, names)
@@ -72,6 +72,12 @@ def summaries(tx: Transaction, tenant: str, *, after: str, limit: int) -> list[A
     wanted |= {(name, held[PRODUCTION]) for name, held in pointers.items() if PRODUCTION in held}
     found = {(version.adapter, version.sequence): version for version in versions_at(tx, tenant, wanted)}
     return [_summary(row, counted[row.name], found, pointers.get(row.name, {})) for row in rows]
+
+
+def has_versions() -> ColumnElement[bool]:
+    """Of a row of adapters: what was deleted with all its versions keeps its row, and its numbers."""
+    own = and_(versions.c.tenant == adapters.c.tenant, versions.c.adapter == adapters.c.name)
+    return select(versions.c.sequence).where(own, LIVE).exists()
 
 
 def _summary(

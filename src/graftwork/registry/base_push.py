@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from graftwork.access.names import check_name
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.bundle import Manifest
-from graftwork.artifacts.stored import check_stored
+from graftwork.artifacts.check_stored import check_stored
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.errors import Unavailable
@@ -53,4 +54,5 @@ class BasePushes:
             raise Unavailable(f"The files of {name} could not be read ({error.strerror}); push again.") from error
         finally:
             self.copies.remove(tenant, manifest.digest())  # large, and nobody serves from it
-        return self.bases.register(tenant, name, identity, manifest=manifest, actor=actor)
+        still_stored = partial(check_stored, self.store, tenant, manifest)
+        return self.bases.register(tenant, name, identity, manifest=manifest, actor=actor, still_stored=still_stored)

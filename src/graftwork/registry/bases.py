@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -66,11 +66,15 @@ class Bases:
         self._clock = clock
 
     def register(
-        self, tenant: str, name: str, identity: BaseIdentity, *, manifest: Manifest | None = None, actor: str
-    ) -> tuple[BaseRecord, bool]:
+        self, tenant: str, name: str, identity: BaseIdentity, *, manifest: Manifest | None = None, actor: str,
+        still_stored: Callable[[], None] = lambda: None,
+    ) -> tuple[BaseRecord, bool]:  # fmt: skip
         """Record a base, with the files that the store keeps of it; True where that is new.
 
         The same content again is the record that it was, with the files that it had first.
+
+        Args:
+            still_stored: called in the transaction before files are recorded; raises where they are gone.
 
         Raises:
             InvalidRequest: the name.
@@ -86,6 +90,7 @@ class Bases:
             made = found is None
             found = found or self._insert(tx, tenant, name, identity, actor)
             if manifest and not found.manifest:
+                still_stored()  # here no collection can run beside
                 made = True
                 self._insert_checkpoint(tx, found, manifest, actor)
             return _whole(tx, found), made

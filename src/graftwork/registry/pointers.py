@@ -7,7 +7,7 @@ that leaves production is archived: it can still be called by its own reference,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -141,15 +141,35 @@ def plan_rollback(aliases: Mapping[str, Version], trail: Sequence[Version]) -> C
 def production_trail(events: Iterable[Event]) -> list[int]:
     """Sequence numbers of the versions in production and, before it, those that rollbacks go back through.
 
-    A promotion adds to the trail, a rollback takes its last away: two rollbacks in a row go two steps back.
+    A promotion adds to the trail, a rollback takes its last away, and those before it that were deleted meanwhile: two
+    rollbacks in a row go two steps back. What is deleted leaves the trail; `live_trail` is what is left of it.
     """
     trail: list[int] = []
     for event in events:
+        if event.kind not in (PROMOTED, ROLLED_BACK):
+            continue
+        now = event.payload["moves"][0]["to"]["sequence"]
         if event.kind == PROMOTED:
-            trail.append(event.payload["moves"][0]["to"]["sequence"])
-        elif event.kind == ROLLED_BACK:
+            trail.append(now)
+            continue
+        trail.pop()
+        while trail[-1] != now:
             trail.pop()
     return trail
+
+
+def ever_in_production(events: Iterable[Event]) -> set[int]:
+    """Sequence numbers of all versions that were in production at some time."""
+    return {event.payload["moves"][0]["to"]["sequence"] for event in events if event.kind == PROMOTED}
+
+
+def live_trail(trail: Iterable[int], live: Container[int]) -> list[int]:
+    """The trail without what was deleted, and without the steps from a version to itself that this leaves."""
+    found: list[int] = []
+    for sequence in trail:
+        if sequence in live and found[-1:] != [sequence]:
+            found.append(sequence)
+    return found
 
 
 def check_expected(alias: str, actual: Version | None, expected: str | None) -> None:

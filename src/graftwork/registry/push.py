@@ -12,15 +12,17 @@ from graftwork.access.names import check_name
 from graftwork.access.tenants import check_tenant
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.bundle import Manifest
-from graftwork.artifacts.stored import check_stored
+from graftwork.artifacts.check_stored import check_stored
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.working_copy import WorkingCopies
+from graftwork.db import Transaction
 from graftwork.db.canonical import canonical
 from graftwork.errors import Conflict, GraftworkError, InvalidMetadata, InvalidRequest, NotFound, Refused, Unavailable
 from graftwork.protocol.metadata import read_metadata
 from graftwork.registry.idempotency import Once
 from graftwork.registry.metadata import completed
 from graftwork.registry.registry import Registry
+from graftwork.registry.retention.collection import collected_since
 from graftwork.registry.search.described import described_by
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.versions import Version
@@ -123,6 +125,7 @@ class PushService:
         outline = self._outline_of()
         if name == outline.base:
             raise Conflict(f"{name} is the name of the base model; push the adapter under another name.")
+        seen = self._registry.position()  # before the blobs, so that no collection after this goes unnoticed
         check_stored(self._store, tenant, manifest)
         registered = partial(self._is_registered, tenant, manifest)
         with self._working_copies.trial(tenant, manifest, keep=registered) as folder:
@@ -145,6 +148,7 @@ class PushService:
                 described=described_by(folder),
                 actor=actor,
                 once=once,
+                still_stored=lambda tx: self._check_again(tx, tenant, manifest, seen),
             )
         return PushResult(version, created, account)
 
@@ -175,6 +179,11 @@ class PushService:
             return self._registry.has_digest(tenant, manifest.digest())
         except GraftworkError:  # a copy too many is better than one that a version misses
             return True
+
+    def _check_again(self, tx: Transaction, tenant: str, manifest: Manifest, seen: int) -> None:
+        """In the transaction that makes the row, and that no collection can run beside: see `collection.py`."""
+        if collected_since(tx, tenant, seen):
+            check_stored(self._store, tenant, manifest)
 
     def _account(self, name: str, folder: Path) -> tuple[AccountLike, AdapterIdentity]:
         try:

@@ -13,7 +13,7 @@ from graftwork.registry.reading import whole
 from graftwork.registry.search.indexing import NOTHING, Described, index
 from graftwork.registry.semantic_version import next_semver
 from graftwork.registry.subjects import subject_of
-from graftwork.registry.versions import Version
+from graftwork.registry.versions import Taken, Version
 
 CREATED = "version.created"
 ADAPTER_CREATED = "adapter.created"
@@ -31,17 +31,21 @@ def register(tx: Transaction, pushed: Version, described: Described = NOTHING) -
         InvalidRequest, NotFound, Conflict: as `lineage.recording.record`.
     """
     taken = versions.taken(tx, pushed.tenant, pushed.adapter)
-    for sequence, semver, digest in taken:  # all of them first: which version has these bytes says more
-        if digest == pushed.digest:
-            return _existing(tx, replace(pushed, sequence=sequence), semver), False
-    for _, semver, digest in taken:
-        if semver == pushed.semver:
-            raise Conflict(
-                f"{pushed.label} is there already with other bytes ({digest}); versions are immutable: "
-                "push under another number, or without one to get the next."
-            )
-    version = replace(pushed, semver=pushed.semver or next_semver(semver for _, semver, _ in taken))
+    for one in taken:  # all of them first: which version has these bytes says more
+        if one.digest == pushed.digest and one.deleted_at is None:
+            return _existing(tx, replace(pushed, sequence=one.sequence), one.semver), False
+    for one in taken:
+        if one.semver == pushed.semver:
+            raise _number_taken(pushed, one)
+    version = replace(pushed, semver=pushed.semver or next_semver(one.semver for one in taken))
     return _insert(tx, version, described), True
+
+
+def _number_taken(pushed: Version, by: Taken) -> Conflict:
+    advice = "push under another number, or without one to get the next."
+    if by.deleted_at is not None:
+        return Conflict(f"{pushed.label} was deleted at {by.deleted_at}, and no number is given twice: {advice}")
+    return Conflict(f"{pushed.label} is there already with other bytes ({by.digest}); versions are immutable: {advice}")
 
 
 def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:

@@ -66,12 +66,16 @@ class Registry:
         described: Described = NOTHING,
         actor: str,
         once: Once | None = None,
+        still_stored: Callable[[Transaction], None] = lambda _: None,
     ) -> tuple[Version, bool]:
         """Register a version whose blobs are all stored; True when it is new.
 
         The same bytes again are the existing version, whose metadata stays as it was. Without `semver` the
         version is the highest release plus one in the last place, `1.0.0` at first. Searches also find it by what its
         files say of it (`described`).
+
+        Args:
+            still_stored: called in the transaction before a row is written; raises where blobs are gone.
 
         Raises:
             Conflict: the bytes have another version number under this name, or were accounted against another
@@ -97,8 +101,13 @@ class Registry:
             created_at=self._now(),
             created_by=actor,
         )
+
+        def change() -> tuple[Version, bool]:
+            still_stored(tx)
+            return register(tx, version, described)
+
         with self._database.transaction() as tx:
-            return self._once(tx, version.tenant, once, lambda: register(tx, version, described))
+            return self._once(tx, version.tenant, once, change)
 
     def list_adapters(
         self, tenant: str, *, page_size: int = 100, page_token: str | None = None
@@ -121,6 +130,11 @@ class Registry:
         """Whether any adapter of this tenant has a version with this digest."""
         with self._database.reading() as tx:
             return versions.has_digest(tx, tenant, digest)
+
+    def position(self) -> int:
+        """Of the last event, over all tenants."""
+        with self._database.reading() as tx:
+            return events.head(tx)
 
     def show(self, tenant: str, reference: Reference | str) -> Version:
         """The version that a reference names, with its metadata and its account."""
@@ -217,8 +231,9 @@ class Registry:
 
         def change() -> tuple[Version, bool]:
             view = view_of(tx, tenant, name)
-            trail = pointers.production_trail(events.read_events(tx, tenant, subject_of(name)))
             by_sequence = {version.sequence: version for version in view.versions}
+            passed = pointers.production_trail(events.read_events(tx, tenant, subject_of(name)))
+            trail = pointers.live_trail(passed, by_sequence)
             step = pointers.plan_rollback(view.aliases, [by_sequence[sequence] for sequence in trail])
             self._apply(tx, view, step, actor, reason)
             return whole(tx, by_sequence[trail[-2]]), False
@@ -227,9 +242,11 @@ class Registry:
             return self._once(tx, tenant, once, change)[0]
 
     def history(self, tenant: str, name: str) -> list[Event]:
-        """Every event about an adapter, the oldest first."""
+        """Every event about an adapter, the oldest first; also of one that was deleted."""
+        check_name(name, what="adapter")
         with self._database.reading() as tx:
-            view_of(tx, tenant, name)
+            if adapters.last_sequence(tx, tenant, name) is None:
+                view_of(tx, tenant, name)  # raises
             return events.read_events(tx, tenant, subject_of(name))
 
     def _once(

@@ -13,7 +13,7 @@ from graftwork.registry.aliases import aliases_of
 from graftwork.registry.pointers import PRODUCTION
 from graftwork.registry.reading import nowhere, parsed
 from graftwork.registry.reference import Alias, Digest, Newest, Reference, Semver, Sequence
-from graftwork.registry.versions import LIGHT, Version
+from graftwork.registry.versions import LIGHT, LIVE, Version
 
 _BEYOND_HEX = "g"
 
@@ -29,7 +29,7 @@ def resolve(tx: Transaction, tenant: str, wanted: Reference | str) -> Version:
     if reference.tenant not in (None, tenant):
         raise nowhere(f"{reference.tenant}/{name}")
     pointers = aliases_of(tx, tenant, [name]).get(name, {})
-    own = and_(versions.c.tenant == tenant, versions.c.adapter == name)
+    own = and_(versions.c.tenant == tenant, versions.c.adapter == name, LIVE)
     rows = tx.execute(select(*LIGHT).where(own, _selected(reference, pointers, own)).limit(2)).all()
     if len(rows) != 1:
         raise _missing(tx, own, reference)

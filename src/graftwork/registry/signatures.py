@@ -90,19 +90,24 @@ class Signatures:
         key = read_public(public_key.encode())
         with self._database.reading() as tx:
             version = resolve(tx, tenant, reference)
-        size = self._store.has(tenant, check_digest(bundle))
-        if size is None:
-            raise Conflict(f"Upload the signature file first, then add it: {bundle} is not stored.")
+        size = self._stored(tenant, check_digest(bundle))
         if size > MAX_SIGNATURE_BYTES:
             raise Refused(f"The signature file has more than {MAX_SIGNATURE_BYTES} bytes.")
         verify(b"".join(self._store.open(tenant, bundle)), version.manifest, key)
         made = Signature(0, key.fingerprint, key.algorithm, key.pem, bundle, size, "", actor)
         with self._database.transaction() as tx:
             version = still(tx, version)
+            self._stored(tenant, bundle)  # again: here no collection can run beside
             number, created = idempotency.numbered(
                 tx, tenant, once, lambda: self._add(tx, version, made), now=self._clock()
             )
             return _at(tx, version, number), created
+
+    def _stored(self, tenant: str, bundle: str) -> int:
+        size = self._store.has(tenant, bundle)
+        if size is None:
+            raise Conflict(f"Upload the signature file first, then add it: {bundle} is not stored.")
+        return size
 
     def of(self, tenant: str, reference: Reference | str) -> tuple[Signature, ...]:
         """A version's signatures in the order they were added; at most `MAX_SIGNATURES`."""

@@ -113,8 +113,9 @@ def read_snapshot(database: Database, known: Snapshot = EMPTY) -> Snapshot:
             return known
         if known is EMPTY:
             return Snapshot(position, dict(_all_views(tx)))
-        changed = {key: view for key in _changed(tx, known.position) if (view := _one_view(tx, *key)) is not None}
-        return Snapshot(position, dict(sorted({**known.adapters, **changed}.items())))
+        changed = {key: _one_view(tx, *key) for key in _changed(tx, known.position)}
+        views = {key: view for key, view in {**known.adapters, **changed}.items() if view is not None}
+        return Snapshot(position, dict(sorted(views.items())))
 
 
 def _all_views(tx: Transaction) -> Iterator[tuple[tuple[str, str], AdapterView]]:

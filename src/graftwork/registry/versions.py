@@ -20,6 +20,8 @@ Stage = Literal["development", "staging", "production", "archived"]
 #: What only reads of one version bring.
 HEAVY = ("metadata", "account")
 _WHERE_READ = (*HEAVY, "same_content_as")
+#: What marks a deleted version: no field of one, since nobody sees it any more.
+MARK = "deleted_at"
 
 
 @dataclass(frozen=True)
@@ -94,18 +96,21 @@ def frozen_json(value: Mapping[str, Any], *, what: str, max_bytes: int) -> Froze
     return frozen
 
 
-LIGHT = [column for column in versions.c if column.name not in HEAVY]
+WHOLE = [column for column in versions.c if column.name != MARK]
+LIGHT = [column for column in WHOLE if column.name not in HEAVY]
+#: Condition of every read of what there is; whoever reads `versions` by SQL of his own needs it too.
+LIVE = versions.c.deleted_at.is_(None)
 
 
 def all_versions(tx: Transaction) -> list[Version]:
     """Every tenant's versions without metadata and account, each adapter's in the order they were pushed."""
-    query = select(*LIGHT).order_by(versions.c.tenant, versions.c.adapter, versions.c.sequence)
+    query = select(*LIGHT).where(LIVE).order_by(versions.c.tenant, versions.c.adapter, versions.c.sequence)
     return [Version.from_row(row) for row in tx.execute(query)]
 
 
 def versions_of(tx: Transaction, tenant: str, adapter: str) -> list[Version]:
     """One adapter's versions without metadata and account, in the order they were pushed."""
-    query = select(*LIGHT).where(_of(tenant, adapter)).order_by(versions.c.sequence)
+    query = select(*LIGHT).where(_of(tenant, adapter), LIVE).order_by(versions.c.sequence)
     return [Version.from_row(row) for row in tx.execute(query)]
 
 
@@ -120,15 +125,18 @@ def counts(tx: Transaction, tenant: str, adapters: Iterable[str]) -> dict[str, t
     """How many versions each of these adapters has, and the sequence number of its newest."""
     query = (
         select(versions.c.adapter, func.count().label("number"), func.max(versions.c.sequence).label("newest"))
-        .where(versions.c.tenant == tenant, versions.c.adapter.in_(list(adapters)))
+        .where(versions.c.tenant == tenant, versions.c.adapter.in_(list(adapters)), LIVE)
         .group_by(versions.c.adapter)
     )
     return {row.adapter: (row.number, row.newest) for row in tx.execute(query)}
 
 
 def version_at(tx: Transaction, tenant: str, adapter: str, sequence: int) -> Version:
-    """One version with its metadata and its account, and which one before it has its content; it must exist."""
-    query = select(versions).where(_of(tenant, adapter), versions.c.sequence == sequence)
+    """One version with its metadata and its account, as it is or was, and which one before it has its content.
+
+    It must have been registered.
+    """
+    query = select(*WHOLE).where(_of(tenant, adapter), versions.c.sequence == sequence)
     return with_twin(tx, Version.from_row(tx.execute(query).one()))
 
 
@@ -140,6 +148,7 @@ def with_twin(tx: Transaction, version: Version) -> Version:
             _of(version.tenant, version.adapter),
             versions.c.semantic_digest == version.semantic_digest,
             versions.c.sequence < version.sequence,
+            LIVE,
         )
         .order_by(versions.c.sequence)
         .limit(1)
@@ -150,19 +159,63 @@ def with_twin(tx: Transaction, version: Version) -> Version:
 
 def has_digest(tx: Transaction, tenant: str, digest: str) -> bool:
     """Whether any adapter of the tenant has a version with this digest."""
-    query = select(versions.c.sequence).where(versions.c.tenant == tenant, versions.c.digest == digest).limit(1)
+    query = select(versions.c.sequence).where(versions.c.tenant == tenant, versions.c.digest == digest, LIVE).limit(1)
     return tx.execute(query).first() is not None
 
 
-def taken(tx: Transaction, tenant: str, adapter: str) -> list[tuple[int, str, str]]:
-    """(sequence, semver, digest) of an adapter's versions."""
-    query = select(versions.c.sequence, versions.c.semver, versions.c.digest).where(_of(tenant, adapter))
-    return [(row.sequence, row.semver, row.digest) for row in tx.execute(query)]
+@dataclass(frozen=True)
+class Taken:
+    """Numbers that an adapter has given, and to what; those of deleted versions stay taken."""
+
+    sequence: int
+    semver: str
+    digest: str
+    deleted_at: str | None
+
+
+def taken(tx: Transaction, tenant: str, adapter: str) -> list[Taken]:
+    """What an adapter's pushes have taken."""
+    columns = (versions.c.sequence, versions.c.semver, versions.c.digest, versions.c.deleted_at)
+    return [Taken(*row) for row in tx.execute(select(*columns).where(_of(tenant, adapter)))]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A version by its names alone."""
+
+    adapter: str
+    sequence: int
+    semver: str
+    digest: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.adapter}:{self.semver}"
+
+
+def named_versions(tx: Transaction, tenant: str) -> list[Named]:
+    """A tenant's versions by their names: cheap however many there are."""
+    columns = (versions.c.adapter, versions.c.sequence, versions.c.semver, versions.c.digest)
+    return [Named(*row) for row in tx.execute(select(*columns).where(versions.c.tenant == tenant, LIVE))]
+
+
+def deleted_versions(tx: Transaction, tenant: str) -> list[Version]:
+    """A tenant's deleted versions without metadata and account."""
+    query = select(*LIGHT).where(versions.c.tenant == tenant, versions.c.deleted_at.is_not(None))
+    return [Version.from_row(row) for row in tx.execute(query.order_by(versions.c.adapter, versions.c.sequence))]
+
+
+def mark_deleted(tx: Transaction, version: Version, *, at: str) -> None:
+    """From now on only the log and whoever knows the row speaks of the version; it is not in production any more."""
+    where = and_(_of(version.tenant, version.adapter), versions.c.sequence == version.sequence, LIVE)
+    stage = "archived" if version.stage == "production" else version.stage
+    marked = tx.execute(update(versions).where(where).values(deleted_at=at, stage=stage)).rowcount
+    assert marked == 1, "it was read in the same transaction, and nobody else writes meanwhile"
 
 
 def insert(tx: Transaction, version: Version) -> None:
     assert None not in (version.metadata, version.account), "a version is registered with both"
-    row = {column.name: getattr(version, column.name) for column in versions.c}
+    row = {column.name: getattr(version, column.name) for column in WHOLE}
     row["manifest"] = canonical(version.manifest.to_json(), what="manifest")
     row["metadata"] = canonical(version.metadata, what="metadata")
     row["account"] = canonical(version.account, what="account")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from graftwork.artifacts.stored import Stored
 from graftwork.artifacts.stores.form import PLAIN, Form
 from graftwork.errors import InvalidRequest
 
@@ -60,8 +61,15 @@ class BlobStore(Protocol):
         """
         ...
 
-    def delete(self, tenant: str, digest: str) -> None:
-        """Remove the blob; does nothing where there is none."""
+    def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:
+        """The tenant's blobs, or those in its quarantine, with the bytes that they take; in any order.
+
+        For cleaning up and for nothing else: what came or went while it is read may be in it or not.
+        """
+        ...
+
+    def delete(self, tenant: str, digest: str, *, aside: bool = False) -> None:
+        """Remove the blob, or the one in quarantine; does nothing where there is none."""
         ...
 
 

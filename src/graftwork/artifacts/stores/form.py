@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
+#: Where below its tenant damaged bytes are set aside.
+QUARANTINE: Final = "quarantine"
+
 
 class Form(Protocol):
     """Turns a blob into what is stored and back; the digest is always that of the blob."""

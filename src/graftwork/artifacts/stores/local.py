@@ -12,9 +12,10 @@ from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from graftwork.access.tenants import check_tenant
-from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, hex_of, verified
+from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, digest_named, hex_of, verified
 from graftwork.artifacts.partial import partial_folder, sweep
-from graftwork.artifacts.stores.form import PLAIN, Form
+from graftwork.artifacts.stored import Stored
+from graftwork.artifacts.stores.form import PLAIN, QUARANTINE, Form
 from graftwork.errors import Damaged, InvalidRequest, Unavailable
 
 #: What says that there is no such file, or something else in its place; any other error is of the moment, not of it.
@@ -67,20 +68,32 @@ class LocalStore:
         return verified(blob, digest, what=f"Blob {digest} of {tenant}")
 
     def set_aside(self, tenant: str, digest: str) -> None:
-        path = self._path(tenant, digest)
-        aside = self._root / tenant / "quarantine" / path.name
+        path, aside = self._path(tenant, digest), self._path(tenant, digest, aside=True)
         with _translated(path, "written"), suppress(FileNotFoundError):
             aside.parent.mkdir(parents=True, exist_ok=True)
             path.replace(aside)
 
-    def delete(self, tenant: str, digest: str) -> None:
-        path = self._path(tenant, digest)
+    def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:
+        folder = self._root / check_tenant(tenant) / (QUARANTINE if aside else self._form.folder)
+        return self._files(folder, "*" if aside else "*/*")
+
+    def delete(self, tenant: str, digest: str, *, aside: bool = False) -> None:
+        path = self._path(tenant, digest, aside=aside)
         with _translated(path, "written"):
             path.unlink(missing_ok=True)
 
-    def _path(self, tenant: str, digest: str) -> Path:
-        name = hex_of(check_digest(digest))
-        return self._root / check_tenant(tenant) / self._form.folder / name[:2] / name
+    def _path(self, tenant: str, digest: str, *, aside: bool = False) -> Path:
+        name, folder = hex_of(check_digest(digest)), self._root / check_tenant(tenant)
+        return folder / QUARANTINE / name if aside else folder / self._form.folder / name[:2] / name
+
+    @staticmethod
+    def _files(folder: Path, pattern: str) -> Iterator[Stored]:
+        with _translated(folder, "read"):
+            for path in folder.glob(pattern):
+                if (digest := digest_named(path.name)) is not None:
+                    with suppress(FileNotFoundError):  # it went meanwhile
+                        found = path.lstat()
+                        yield Stored(digest, found.st_size, found.st_mtime)
 
     @contextmanager
     def _partial(self) -> Iterator[tuple[Path, BinaryIO]]:

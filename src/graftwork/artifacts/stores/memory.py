@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import check_digest, verified
+from graftwork.artifacts.stored import Stored
 from graftwork.artifacts.stores.form import Form
 from graftwork.errors import Damaged
 
@@ -16,6 +18,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.blobs: dict[tuple[str, str], bytes] = {}
         self.aside: dict[tuple[str, str], bytes] = {}
+        self._written: dict[tuple[str, str], float] = {}
 
     @classmethod
     def at(cls, _url: str, _form: Form) -> MemoryStore:
@@ -24,7 +27,7 @@ class MemoryStore:
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
         key = _key(tenant, digest)
         data = b"".join(verified(chunks, digest, what=f"Upload of {digest}"))
-        self.blobs[key] = data
+        self.blobs[key], self._written[key] = data, time.time()
         return len(data)
 
     def has(self, tenant: str, digest: str) -> int | None:
@@ -39,8 +42,16 @@ class MemoryStore:
         if key in self.blobs:
             self.aside[key] = self.blobs.pop(key)
 
-    def delete(self, tenant: str, digest: str) -> None:
-        self.blobs.pop(_key(tenant, digest), None)
+    def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:
+        held, owner = self._held(aside), check_tenant(tenant)
+        own = [key for key in list(held) if key[0] == owner]
+        return iter([Stored(key[1], len(held[key]), self._written.get(key, 0.0)) for key in own])
+
+    def delete(self, tenant: str, digest: str, *, aside: bool = False) -> None:
+        self._held(aside).pop(_key(tenant, digest), None)
+
+    def _held(self, aside: bool) -> dict[tuple[str, str], bytes]:
+        return self.aside if aside else self.blobs
 
     def _chunks(self, key: tuple[str, str]) -> Iterator[bytes]:
         if key not in self.blobs:

@@ -19,8 +19,9 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import from_url
 
 from graftwork.access.tenants import check_tenant
-from graftwork.artifacts.digest import check_digest, hex_of, verified
-from graftwork.artifacts.stores.form import PLAIN, Form, pieces
+from graftwork.artifacts.digest import check_digest, digest_named, hex_of, verified
+from graftwork.artifacts.stored import Stored
+from graftwork.artifacts.stores.form import PLAIN, QUARANTINE, Form, pieces
 from graftwork.errors import Damaged, Unavailable
 
 if TYPE_CHECKING:
@@ -86,18 +87,28 @@ class ObjectStore:
         return verified(self._form.plain(tenant, digest, stored), digest, what=f"Blob {digest} of {tenant}")
 
     def set_aside(self, tenant: str, digest: str) -> None:
-        key, aside = self._key(tenant, digest), f"{tenant}/quarantine/{hex_of(digest)}"
+        key, aside = self._key(tenant, digest), self._key(tenant, digest, aside=True)
         with self._translated("written"), suppress(FileNotFoundError):
             obstore.rename(self._store, key, aside, overwrite=True)
 
-    def delete(self, tenant: str, digest: str) -> None:
-        key = self._key(tenant, digest)
+    def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:
+        return self._objects(f"{check_tenant(tenant)}/{QUARANTINE if aside else self._form.folder}/")
+
+    def delete(self, tenant: str, digest: str, *, aside: bool = False) -> None:
+        key = self._key(tenant, digest, aside=aside)
         with self._translated("written"), suppress(FileNotFoundError):
             obstore.delete(self._store, key)
 
-    def _key(self, tenant: str, digest: str) -> str:
-        name = hex_of(check_digest(digest))
-        return f"{check_tenant(tenant)}/{self._form.folder}/{name[:2]}/{name}"
+    def _key(self, tenant: str, digest: str, *, aside: bool = False) -> str:
+        name, own = hex_of(check_digest(digest)), check_tenant(tenant)
+        return f"{own}/{QUARANTINE}/{name}" if aside else f"{own}/{self._form.folder}/{name[:2]}/{name}"
+
+    def _objects(self, prefix: str) -> Iterator[Stored]:
+        with self._translated("read"):
+            for page in obstore.list(self._store, prefix):
+                for found in page:
+                    if (digest := digest_named(found["path"].rpartition("/")[2])) is not None:
+                        yield Stored(digest, found["size"], found["last_modified"].timestamp())
 
     def _is_whole(self, tenant: str, digest: str) -> bool:
         """Whether the blob is there with the right bytes; damaged ones are set aside."""

@@ -60,9 +60,12 @@ class Documents:
         check_content(content)
         with self._database.reading() as tx:
             version = resolve(tx, tenant, reference)
-        self._check_blob(tenant, content)
+        self._check_stored(tenant, content)
+        if content.kind == "model_card":
+            read_card(b"".join(self._store.open(tenant, content.digest)))
         with self._database.transaction() as tx:
             version = still(tx, version)
+            self._check_stored(tenant, content)  # again: here no collection can run beside
             number, created = idempotency.numbered(
                 tx, tenant, once, lambda: self._add(tx, version, content, actor), now=self._clock()
             )
@@ -128,13 +131,11 @@ class Documents:
         events.append(tx, version.tenant, actor, ADDED, subject_of(version.adapter), told, at=now)
         return number, True
 
-    def _check_blob(self, tenant: str, content: Content) -> None:
+    def _check_stored(self, tenant: str, content: Content) -> None:
         stored = self._store.has(tenant, content.digest)
         if stored != content.size:
             why = "it is not stored" if stored is None else f"it is stored with {stored} bytes, not {content.size}"
             raise Conflict(f"Upload the bytes of {content.name} first, then add it: {content.digest}: {why}.")
-        if content.kind == "model_card":
-            read_card(b"".join(self._store.open(tenant, content.digest)))
 
     @staticmethod
     def _at(tx: Transaction, version: Version, document: str) -> Document:

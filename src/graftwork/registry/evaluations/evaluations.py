@@ -66,7 +66,8 @@ class Evaluations:
             raise InvalidRequest(
                 f"The evaluation is longer than {MAX_BYTES} bytes; attach what is long as a report.", field="evaluation"
             )
-        self._check_blobs(tenant, body)
+        self._check_stored(tenant, body)
+        self._check_examples(tenant, body)
         row = {
             "family": body.family,
             "name": body.name,
@@ -80,6 +81,7 @@ class Evaluations:
         values = {metric.name: metric.value for metric in body.measures()}
 
         def change() -> int:
+            self._check_stored(tenant, body)  # again: here no collection can run beside
             _check(tx, version, body)
             now = timestamp(self._clock())
             number = rows.insert(tx, version, row, values, at=now, actor=actor)
@@ -159,11 +161,6 @@ class Evaluations:
             found = rows.with_metric(tx, tenant, name, metric, limit=limit)
         return {"adapter": name, "metric": metric, "series": trend(found, metric)}
 
-    def blobs(self, tenant: str) -> set[str]:
-        """Digests of the files that a tenant's evaluations hold on to."""
-        with self._database.reading() as tx:
-            return rows.blobs(tx, tenant)
-
     def _once(self, tx: Transaction, version: Version, once: Once | None, change: Callable[[], int]) -> Evaluation:
         known = idempotency.recall(tx, version.tenant, once) if once is not None else None
         number = known["number"] if known is not None else change()
@@ -173,10 +170,12 @@ class Evaluations:
         assert found is not None, "it was just written, or was there before"
         return found
 
-    def _check_blobs(self, tenant: str, body: EvaluationBody) -> None:
+    def _check_stored(self, tenant: str, body: EvaluationBody) -> None:
         for field, digest in body.blobs():
             if self._store.has(tenant, digest) is None:
                 raise Conflict(f"{field}: the file {digest} is not stored. Upload it, then add the evaluation again.")
+
+    def _check_examples(self, tenant: str, body: EvaluationBody) -> None:
         if (examples := getattr(body, "examples", None)) is not None:
             scores = self._scores(tenant, examples.digest)
             strange = sorted(scores.keys() - {metric.name for metric in body.measures()})

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 from graftwork.db import Transaction
 from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import evaluations, metrics, versions
-from graftwork.registry.versions import Version
+from graftwork.registry.versions import LIVE, Version
 
 _KEY = ("tenant", "adapter", "sequence")
 _LATER = evaluations.alias("later")
@@ -109,10 +109,11 @@ def with_metric(tx: Transaction, tenant: str, adapter: str, metric: str, *, limi
     return [Evaluation.from_row(row) for row in tx.execute(query.limit(limit))]
 
 
-def blobs(tx: Transaction, tenant: str) -> set[str]:
-    """Digests of all files that a tenant's evaluations name."""
-    query = select(evaluations.c.blobs).where(evaluations.c.tenant == tenant, evaluations.c.blobs != "[]")
-    return {digest for row in tx.execute(query) for digest in parse(row.blobs)}
+def held(tx: Transaction, tenant: str) -> set[tuple[str, int, str]]:
+    """(adapter, sequence, digest) of every file that evaluations of the tenant's versions name."""
+    query = select(evaluations.c.adapter, evaluations.c.sequence, evaluations.c.blobs)
+    rows = tx.execute(query.where(evaluations.c.tenant == tenant, evaluations.c.blobs != "[]"))
+    return {(row.adapter, row.sequence, digest) for row in rows for digest in parse(row.blobs)}
 
 
 def blobs_text(digests: Iterable[str]) -> str:
@@ -123,7 +124,7 @@ def _read() -> Select[Any]:
     columns = [evaluations.c[name] for name in (*_KEY, "number", "comparable", "body", "created_at", "created_by")]
     return (
         select(*columns, versions.c.semver.label("version"), versions.c.digest, _LATER.c.number.label("superseded_by"))
-        .join_from(evaluations, versions, and_(*(versions.c[name] == evaluations.c[name] for name in _KEY)))
+        .join_from(evaluations, versions, and_(LIVE, *(versions.c[name] == evaluations.c[name] for name in _KEY)))
         .outerjoin(_LATER, _supersedes())
     )
 

@@ -12,6 +12,7 @@ from graftwork.db import Transaction
 from graftwork.db.schema import versions
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.lineage.nodes import Node
+from graftwork.registry.versions import LIVE
 
 #: Digests per query, well within what SQLite binds.
 _AT_ONCE = 1000
@@ -67,7 +68,7 @@ def _registered(tx: Transaction, tenant: str, digests: list[str]) -> Mapping[str
     rows: list[Any] = []
     for begin in range(0, len(digests), _AT_ONCE):
         query = select(*columns, table.created_by).where(
-            table.tenant == tenant, table.digest.in_(digests[begin : begin + _AT_ONCE])
+            table.tenant == tenant, LIVE, table.digest.in_(digests[begin : begin + _AT_ONCE])
         )
         rows += tx.execute(query).all()
     rows.sort(

@@ -22,6 +22,7 @@ from graftwork.registry.search.fields import of
 from graftwork.registry.search.filter import Mistake
 from graftwork.registry.search.parser import read_field
 from graftwork.registry.search.query import Key
+from graftwork.registry.versions import LIVE
 
 DEFAULT: Final = "created_at desc"
 #: What versions themselves are sorted by; besides there are `version` and `metrics.NAME`.
@@ -63,7 +64,7 @@ class Sort:
             bound = tuple_(*(literal(value, key.type) for key, value in zip(self._keys, last, strict=True)))
             query = query.where(tuple_(*self._keys) < bound if self.descending else tuple_(*self._keys) > bound)
         ordered = (key.desc() if self.descending else key.asc() for key in self._keys)
-        return query.where(versions.c.tenant == tenant).order_by(*ordered)
+        return query.where(versions.c.tenant == tenant, LIVE).order_by(*ordered)
 
     def token(self, query: str, row: Row[Any]) -> str:
         """What leads to the page behind this row of the query that is called so."""

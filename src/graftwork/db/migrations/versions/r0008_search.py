@@ -11,14 +11,15 @@ from alembic import op
 from graftwork.db.index_terms import facts_of, words_of
 
 revision = "0008"
-down_revision = "0005"
+down_revision = "0007"
 
 NAME = sa.String(128).with_variant(sa.String(128, collation="C"), "postgresql")
 BYTEWISE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 COUNT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 OF_A_VERSION = ["tenant", "adapter", "sequence"]
 
-SEARCHED = ["created_at", "adapter", "sequence", "stage", "kind", "base", "base_digest", "rank", "bytes", "created_by"]
+SEARCHED = ["created_at", "adapter", "sequence", "stage", "kind", "base", "base_digest", "rank", "bytes"]
+SEARCHED += ["created_by", "deleted_at"]
 INDEXES = {
     "ix_versions_search": ("versions", SEARCHED),
     "ix_versions_rank": ("versions", ["rank", "adapter", "sequence"]),

@@ -1,0 +1,114 @@
+"""Deletions: versions and whole adapters go, unless somebody needs them; what they were stays in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from graftwork.access import events
+from graftwork.access.clock import Clock, timestamp, utc_now
+from graftwork.db import Database, Transaction
+from graftwork.errors import InvalidRequest
+from graftwork.registry import aliases, versions
+from graftwork.registry.reading import find, parsed, view_for, view_of
+from graftwork.registry.reference import Newest
+from graftwork.registry.retention import holders
+from graftwork.registry.retention.holders import (
+    HOLDERS,
+    HOLDERS_OF_ADAPTER,
+    Holder,
+    HolderRule,
+    Standing,
+    holders_of,
+    refuse_held,
+)
+from graftwork.registry.retention.standing import derivations, standing_of, without_own
+from graftwork.registry.search.indexing import forget
+from graftwork.registry.subjects import subject_of
+from graftwork.registry.versions import Version
+
+DELETED: Final = "version.deleted"
+ADAPTER_DELETED: Final = "adapter.deleted"
+
+
+def nobody(_: Standing, _version: Version) -> Iterable[Holder]:
+    """Where only the database knows who needs a version."""
+    return ()
+
+
+class Deletions:
+    """Deletes from one database. Bytes stay until they are collected; see `collector.py`."""
+
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+        self._database, self._clock = database, clock
+
+    def delete(
+        self, tenant: str, reference: str, *, actor: str, reason: str | None = None, also: HolderRule = nobody
+    ) -> Version:
+        """Delete one version, whose number is never given again, and return it as it was.
+
+        Args:
+            also: who needs versions that the database does not know of.
+
+        Raises:
+            NotFound: there is no such version. Held: somebody needs it, and who does.
+            InvalidRequest: a bare name: as a model it means one version, and as what is deleted all of them.
+        """
+        wanted = parsed(reference)
+        if isinstance(wanted.selector, Newest):
+            raise InvalidRequest(
+                f"{wanted.name} is a whole adapter; say which of its versions to delete ({wanted.name}:1.0.0), or "
+                "delete the adapter.",
+                field="reference",
+            )
+        with self._database.transaction() as tx:
+            view = view_for(tx, tenant, wanted)
+            found = find(view, wanted)
+            standing = standing_of(tx, view, derivations(tx, tenant))
+            refuse_held(found.label, holders_of(standing, found, (*HOLDERS, also)))
+            delete_version(tx, found, actor=actor, reason=reason, at=timestamp(self._clock()))
+            return found
+
+    def delete_adapter(
+        self,
+        tenant: str,
+        name: str,
+        *,
+        actor: str,
+        reason: str | None = None,
+        in_production: bool = False,
+        also: HolderRule = nobody,
+    ) -> list[Version]:
+        """Delete an adapter with all its versions and aliases, and return the versions as they were.
+
+        A later push under the name goes on counting where this one stopped.
+
+        Args:
+            in_production: also when it is in production: its name then answers nothing any more.
+
+        Raises:
+            NotFound: there is no such adapter. Held: somebody needs one of its versions, and who does.
+        """
+        rules = [rule for rule in HOLDERS_OF_ADAPTER if not (in_production and rule is holders.production)]
+        with self._database.transaction() as tx:
+            view = view_of(tx, tenant, name)
+            standing = without_own(standing_of(tx, view, derivations(tx, tenant)))
+            refuse_held(name, [one for found in view.versions for one in holders_of(standing, found, (*rules, also))])
+            at = timestamp(self._clock())
+            for alias, found in view.aliases.items():
+                aliases.move(tx, tenant, name, alias, before=found.sequence, after=None, at=at, actor=actor)
+            for found in view.versions:
+                delete_version(tx, found, actor=actor, reason=reason, at=at)
+            gone = {alias: found.brief() for alias, found in view.aliases.items()}
+            payload = {"name": name, "versions": len(view.versions), "aliases": gone, "reason": reason}
+            events.append(tx, tenant, actor, ADAPTER_DELETED, subject_of(name), payload, at=at)
+            return list(view.versions)
+
+
+def delete_version(tx: Transaction, version: Version, *, actor: str, reason: str | None, at: str) -> None:
+    """Mark a version that nobody needs, and tell the log all that it was but its files."""
+    versions.mark_deleted(tx, version, at=at)
+    forget(tx, version.tenant, version.adapter, version.sequence)
+    facts = ("stage", "kind", "rank", "base", "base_digest", "bytes", "created_at", "created_by")
+    payload = {**version.brief(), **{fact: getattr(version, fact) for fact in facts}, "reason": reason}
+    events.append(tx, version.tenant, actor, DELETED, subject_of(version.adapter), payload, at=at)
