@@ -122,11 +122,12 @@ class AsyncEngine:
 
         Raises, before the first delta:
             InvalidRequest: the prompt is empty, damaged, or too long for the context.
-            TooManyRequests: the tenant has its share of the queue already.
+            TooManyRequests: the tenant has its share of the queue already, or too many new grammars that wait.
             Unavailable: too many requests wait, the adapter found no room, or the server stops.
             Refused, Damaged: the adapter cannot be loaded.
         Raises, at any time:
             GenerationFailed: this row, and only this row, went wrong.
+            InvalidRequest: its grammar became too complex on the way.
             TimedOut: it took longer than a request may.
         """
         self._adapters.asked_for(request.adapter)
