@@ -114,8 +114,8 @@ class AsyncEngine:
             self._started = False
             await asyncio.to_thread(self._adapters.stop)
             await asyncio.to_thread(self._loop.stop)
-            await asyncio.to_thread(self._adapters.loader.close)
-            await asyncio.to_thread(self._intake.close)
+            closing = self._adapters.loader.close, self._intake.close  # neither waits for what the other reads
+            await asyncio.gather(*map(asyncio.to_thread, closing))
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Delta]:
         """Continue a prompt, one delta per step; the last one has a finish reason.
