@@ -12,7 +12,7 @@ import typer
 
 from graftwork.cli import ask, base, completion, demo, inspect, registry, residency, serve, verify
 from graftwork.cli.context import Context, OutputFormat
-from graftwork.errors import GraftworkError, InvalidRequest, Refused
+from graftwork.errors import GraftworkError, InvalidRequest, Refused, Unavailable
 
 app = typer.Typer(
     name="graftwork",
@@ -90,6 +90,8 @@ _USAGE = frozenset({"settings", "url", "meta", "base"})
 
 def _tell(error: GraftworkError) -> None:
     print(f"graftwork: {error.message}", file=sys.stderr)
+    if isinstance(error, Unavailable) and error.retry_after_s > 1:  # less is said where nobody knows
+        print(f"  Room is expected in {error.retry_after_s} s.", file=sys.stderr)
     if isinstance(error, Refused):
         for problem in error.problems:
             if problem not in error.message:

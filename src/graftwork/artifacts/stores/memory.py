@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from graftwork.access.tenants import check_tenant
-from graftwork.artifacts.digest import check_digest, verified
+from graftwork.artifacts.digest import arrives, check_digest, verified
 from graftwork.artifacts.stores.form import Form
 from graftwork.errors import Damaged
 
@@ -36,7 +36,7 @@ class MemoryStore:
 
     def set_aside(self, tenant: str, digest: str) -> None:
         key = _key(tenant, digest)
-        if key in self.blobs:
+        if key in self.blobs and not arrives(self.open(tenant, digest)):
             self.aside[key] = self.blobs.pop(key)
 
     def delete(self, tenant: str, digest: str) -> None:
