@@ -277,8 +277,8 @@ async def test_a_tenant_whose_grammars_never_end_delays_no_other(text: Text, mon
 
 
 async def test_closing_tells_whoever_waits_and_ends_the_processes(text: Text) -> None:
-    made = Grammars(ProcessLimits(60.0))
-    asked = Grammar("json", json.dumps({"type": "integer", "multipleOf": 1_000_003}))
+    made = Grammars(ProcessLimits(60.0, 4 << 30))
+    asked = Grammar("json", json.dumps({"type": "integer", "multipleOf": 50_000_017}))  # it would take half a minute
     stuck = asyncio.ensure_future(made.row(asked, text, TENANT))
     while not any(process._process for process in made._processes):
         await asyncio.sleep(0.001)
