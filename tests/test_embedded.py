@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 
 from graftwork import Engine
+from graftwork.embedded import Answer
+from graftwork.engine.request import GenerationRequest
 from graftwork.errors import Conflict, InvalidRequest, Refused, UnknownModel
+from graftwork.traffic.choice import Decision
 from support.classifiers import ClassifierOracle, make_classifier
 from support.fixtures import Tiny
 from support.oracle import ComposedOracle, Oracle
@@ -209,6 +212,34 @@ def test_the_cache_follows_the_version_and_not_the_name(engine: Engine, tiny: Ti
     with pytest.raises(InvalidRequest, match="cache_salt must be a text") as caught:
         engine.generate(prompt, cache_salt="")
     assert caught.value.field == "cache_salt"
+
+
+def test_of_several_the_smallest_priority_goes_first(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One place in the batch: the order in which answers end is that of their priorities, and of equals as given."""
+    ended: list[str] = []
+    plain = Engine._whole
+
+    async def whole(self: Engine, request: GenerationRequest, decision: Decision) -> Answer:
+        answer = await plain(self, request, decision)
+        ended.append(str(request.prompt))
+        return answer
+
+    monkeypatch.setattr(Engine, "_whole", whole)
+    monkeypatch.setattr(engine._engine._scheduler, "_max_num_seqs", 1)
+    prompts: list[tuple[list[int], None]] = [([1, number], None) for number in range(6)]
+    engine.generate_all(prompts, priority=[5, 3, 0, -2, 3, 3], max_tokens=8, ignore_eos=True)
+    assert ended.index("(1, 0)") == 5
+    assert [one for one in ended if one in ("(1, 1)", "(1, 4)", "(1, 5)")] == ["(1, 1)", "(1, 4)", "(1, 5)"]
+    assert ended.index("(1, 3)") < ended.index("(1, 1)") > ended.index("(1, 2)")
+
+
+@pytest.mark.parametrize("priority", [1 << 31, -(1 << 31) - 1, 1.5, ["1"], True, None])
+def test_a_priority_that_is_none_is_refused(engine: Engine, priority: Any) -> None:
+    with pytest.raises(InvalidRequest, match="priority is ") as caught:
+        engine.generate("hello", priority=priority)
+    assert caught.value.field == "priority"
+    with pytest.raises(InvalidRequest, match="2 numbers for 1 prompts"):
+        engine.generate_all([("hello", None)], priority=[1, 2])
 
 
 def test_versions_of_one_name_answer_side_by_side(engine: Engine, tiny: Tiny) -> None:

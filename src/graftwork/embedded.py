@@ -39,7 +39,7 @@ from graftwork.errors import InvalidRequest, Unavailable
 from graftwork.models.base import PreparedBase
 from graftwork.models.base_identity import identify_base
 from graftwork.models.prepare import prepare_base
-from graftwork.protocol.adapters import MAX_ADAPTERS, ScaledAdapter, read_salt
+from graftwork.protocol.adapters import MAX_ADAPTERS, MOST_PRIORITY, ScaledAdapter, read_salt
 from graftwork.protocol.structured import AnswerForm, form_of
 from graftwork.registry.bases import Bases
 from graftwork.registry.push import PushService
@@ -131,7 +131,7 @@ class Engine:
     def generate(
         self, prompt: Input, *, adapter: Adapter = None, structured_outputs: AnswerForm | None = None, **params: Any
     ) -> Answer:
-        """The whole answer; `params` are the fields of `SamplingParams`, `companions` and `cache_salt`.
+        """The whole answer; `params` are the fields of `SamplingParams`, `companions`, `cache_salt` and `priority`.
 
         With `structured_outputs` the answer is what they say: `{"json": schema}`, `{"regex": …}`, `{"choice": […]}`.
         `companions="base"` leaves aside the chat template, tokens and defaults that the adapter may carry. Only calls
@@ -147,10 +147,20 @@ class Engine:
         prompts: Sequence[tuple[Input, Adapter]],
         *,
         structured_outputs: AnswerForm | None = None,
+        priority: int | Sequence[int] = 0,
         **params: Any,
     ) -> list[Answer]:
-        """Answers to several (prompt, adapter) pairs, batched together whatever their adapters."""
-        requests = [self._request(prompt, adapter, structured_outputs, params) for prompt, adapter in prompts]
+        """Answers to several (prompt, adapter) pairs, batched together whatever their adapters.
+
+        Those with the smallest `priority`, of all or of each, find a place first where not all do.
+        """
+        order = list(priority) if isinstance(priority, Sequence) else [priority] * len(prompts)
+        if len(order) != len(prompts):
+            raise InvalidRequest(f"priority has {len(order)} numbers for {len(prompts)} prompts.", field="priority")
+        requests = [
+            self._request(prompt, adapter, structured_outputs, {**params, "priority": one})
+            for (prompt, adapter), one in zip(prompts, order, strict=True)
+        ]
         return self._runner.run(_together([self._whole(request, by) for request, by in requests]))
 
     def stream(
@@ -259,6 +269,7 @@ class Engine:
         decision = self._decide(adapter)
         handle, asked = handle_of(decision, LOCAL), dict(params)
         own, salt = _use_own(asked.pop("companions", "adapter")), _salt(asked.pop("cache_salt", None))
+        priority = _priority(asked.pop("priority", 0))
         if handle is not None and own:
             asked = self._runner.run(self._engine.companions(handle)).defaults.sampling() | asked
         found = form_of(form) if form is not None else None
@@ -268,7 +279,7 @@ class Engine:
             SamplingParams(**asked),
             handle,
             companions=own,
-            caller=Caller(LOCAL, salt=salt),
+            caller=Caller(LOCAL, priority=priority, salt=salt),
             grammar=Grammar(*found) if found is not None else None,
         )
         return request, decision
@@ -312,6 +323,12 @@ def _salt(given: object) -> str:
         return read_salt(given) or ""
     except ValueError as error:
         raise InvalidRequest(f"cache_salt {error}.", field="cache_salt") from error
+
+
+def _priority(given: object) -> int:
+    if type(given) is not int or not -MOST_PRIORITY <= given < MOST_PRIORITY:
+        raise InvalidRequest(f"priority is {given!r}; it must be a whole number of 32 bits.", field="priority")
+    return given
 
 
 def _pairs(adapters: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:

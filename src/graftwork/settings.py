@@ -128,6 +128,13 @@ class Settings(BaseSettings):
     request_timeout_s: float | None = Field(
         default=None, gt=0, description="Longest time from a request to the end of its answer, in seconds; then 504."
     )
+    stop_grace_s: float = Field(
+        default=10.0,
+        ge=0,
+        le=3600,
+        description="How long answers that are under way may go on after the server was told to stop, in seconds; then "
+        "they end with an error, and at most 5 seconds later the server does.",
+    )
     load_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for an adapter to load, in seconds.")
     load_retries: int = Field(
         default=3,

@@ -40,6 +40,23 @@ def test_whole_missing_and_damaged() -> None:
     assert store.aside["local", DIGEST] == b"hellO"
 
 
+class Repaired(LocalStore):
+    """Somebody else repairs a blob between the look that finds it damaged and what follows from it."""
+
+    def set_aside(self, tenant: str, digest: str) -> None:
+        self.put(tenant, digest, [b"hello"])
+        super().set_aside(tenant, digest)
+
+
+def test_what_is_repaired_while_it_is_examined_stays(tmp_path: Path) -> None:
+    store = Repaired(tmp_path)
+    store.put("local", DIGEST, [b"hello"])
+    next(tmp_path.glob("local/sha256/2c/*")).write_bytes(b"hellO")
+    examine(store, "local", DIGEST)
+    assert examine(store, "local", DIGEST) == "ok"
+    assert not [*tmp_path.glob("local/quarantine/*")]
+
+
 def test_what_went_wrong_once_on_the_way_is_not_damage() -> None:
     store = Flaky()
     store.put("local", DIGEST, [b"hello"])

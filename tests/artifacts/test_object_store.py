@@ -63,7 +63,8 @@ def test_damaged_bytes_are_never_read_whole_and_another_put_repairs_and_keeps_th
     assert given == []
     bucket.store.put("local", DIGEST, [b"hello"])
     assert b"".join(bucket.store.open("local", DIGEST)) == b"hello"
-    assert bucket.read(f"local/quarantine/{HEX}") == damage
+    if damage:
+        assert bucket.read(f"local/quarantine/{HEX}") == damage
 
 
 def test_a_blob_that_is_whole_is_not_written_again(bucket: Bucket) -> None:

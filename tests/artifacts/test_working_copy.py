@@ -248,6 +248,18 @@ def test_copies_stay_within_their_bytes_and_those_in_use_stay(root: Path, store:
     copies.check()
 
 
+def test_what_a_link_leads_to_is_not_counted(root: Path, tmp_path: Path, store: MemoryStore) -> None:
+    copies = WorkingCopies(root, store)
+    with copies.lease("local", bundle_of(store, "1")) as folder:
+        size = copies.used_bytes
+        (tmp_path / "large").mkdir()
+        (tmp_path / "large" / "file").write_bytes(bytes(10_000))
+        (folder.parent / ("0" * 64)).symlink_to(tmp_path / "large")
+        (folder / "link").symlink_to(tmp_path / "large" / "file")
+    assert WorkingCopies(root, store).used_bytes == size == 100
+    assert copies.find("local", f"sha256:{'0' * 64}") is None
+
+
 def test_with_no_bytes_a_copy_is_there_only_while_it_is_read(root: Path, store: MemoryStore) -> None:
     copies, manifest = WorkingCopies(root, store, max_bytes=0), bundle_of(store, "1")
     for _ in range(2):

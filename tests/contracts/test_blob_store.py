@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import obstore
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from graftwork.artifacts.digest import arrives
 from graftwork.artifacts.keyring import Keyring
 from graftwork.artifacts.stores import STORES, BlobStore
 from graftwork.artifacts.stores.form import Form
@@ -173,12 +176,15 @@ def test_many_parts_that_do_not_match_or_break_off_leave_no_blob(store: BlobStor
     assert store.has("local", OF_HELLO) is None
 
 
-def test_a_blob_that_was_set_aside_is_there_no_more_and_can_be_put_again(store: BlobStore) -> None:
+def test_a_damaged_blob_that_was_set_aside_is_there_no_more_and_can_be_put_again(store: BlobStore) -> None:
     store.set_aside("local", OF_HELLO)
     put(store, b"hello")
+    damage(store)
     store.set_aside("local", OF_HELLO)
     store.set_aside("local", OF_HELLO)
     assert store.has("local", OF_HELLO) is None
+    with pytest.raises(Damaged):
+        list(store.open("local", OF_HELLO))
     put(store, b"hello")
     assert b"".join(store.open("local", OF_HELLO)) == b"hello"
 
@@ -194,19 +200,64 @@ def test_the_list_is_of_the_tenants_own_blobs_and_the_quarantine_is_a_list_of_it
     for digest, one in listed.items():
         assert one.bytes >= wanted[digest]  # sealed, they take more
         assert before - 60 < one.at_s < time.time() + 60  # a server's clock
+    damage(store)
     store.set_aside("local", OF_HELLO)
-    assert {one.digest for one in store.list("local")} == set(wanted) - {OF_HELLO}
+    left = {one.digest: one.bytes for one in store.list("local")}
+    assert not left.pop(OF_HELLO, 0)  # an object is emptied, not deleted
+    assert left.keys() == set(wanted) - {OF_HELLO}
     assert [one.digest for one in store.list("local", aside=True)] == [OF_HELLO]
 
 
 def test_deleting_a_blob_and_what_is_set_aside_of_it_are_two_things(store: BlobStore) -> None:
     put(store, b"hello")
+    damage(store)
     store.set_aside("local", OF_HELLO)
     put(store, b"hello")
     store.delete("local", OF_HELLO, aside=True)
     store.delete("local", OF_HELLO, aside=True)
     assert list(store.list("local", aside=True)) == []
     assert store.has("local", OF_HELLO) == 5
+
+
+def test_a_whole_blob_is_not_set_aside(store: BlobStore) -> None:
+    """As whoever found it damaged would, before somebody else repaired it."""
+    for data in (b"hello", b""):
+        digest = put(store, data)
+        store.set_aside("local", digest)
+        assert store.has("local", digest) == len(data)
+        assert b"".join(store.open("local", digest)) == data
+
+
+def test_what_somebody_puts_while_it_is_set_aside_stays(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(store, b"hello")
+    damage(store)
+    if isinstance(store, MemoryStore):
+        return  # one step
+    plain, module = arrives, sys.modules[type(store).__module__]
+
+    def looked(chunks: Iterator[bytes]) -> bool:
+        monkeypatch.setattr(module, "arrives", plain)
+        found = plain(chunks)
+        put(store, b"hello")
+        return found
+
+    monkeypatch.setattr(module, "arrives", looked)
+    store.set_aside("local", OF_HELLO)
+    assert store.has("local", OF_HELLO) == 5
+    assert b"".join(store.open("local", OF_HELLO)) == b"hello"
+
+
+def damage(store: BlobStore) -> None:
+    """Change a byte of what lies there for `hello`."""
+    if isinstance(store, MemoryStore):
+        store.blobs["local", OF_HELLO] = b"hellO"
+    elif isinstance(store, LocalStore):
+        path = store._path("local", OF_HELLO)
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+    else:
+        assert isinstance(store, ObjectStore)
+        key = store._key("local", OF_HELLO)
+        obstore.put(store._store, key, bytes(obstore.get(store._store, key).bytes())[:-1] + b"!")
 
 
 def test_what_somebody_else_put_is_seen_at_once(store: BlobStore) -> None:

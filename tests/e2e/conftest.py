@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,35 +49,43 @@ def environment(home: Path, base: Path) -> dict[str, str]:
     return {**kept, "GRAFTWORK_HOME": str(home), "GRAFTWORK_BASE": str(base), "GRAFTWORK_BASE_NAME": "tiny"}
 
 
-@pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server that is ready; it must end by itself, with 0, when told to."""
-    root = tmp_path_factory.mktemp("e2e")
-    base = make_base(root / "tiny")
+@contextmanager
+def server(home: Path, base: Path, log: Path, **settings: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The URL of a process that serves and is ready, and the process, which is gone when the block ends."""
     command = [sys.executable, "-m", "graftwork.cli", "serve", "--port", "0"]
-    with (root / "server.log").open("w") as log:
+    with log.open("w") as out:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, env=environment(root / "home", base), text=True
+            command, stdout=subprocess.PIPE, stderr=out, env=environment(home, base) | settings, text=True
         )
     try:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        assert url.startswith("http://127.0.0.1:"), (root / "server.log").read_text()
+        assert url.startswith("http://127.0.0.1:"), log.read_text()
         with Client(url) as client:
-            _wait_until_ready(client, process, root / "server.log")
-            prepared = find_base(Settings(home=root / "home", base=str(base), base_name="tiny"))
-            assert prepared is not None, "the server is ready, so its base is prepared"
-            for reference, seed in ADAPTERS.items():
-                folder = write_lora(root / f"adapter-{seed}", prepared.outline, seed=seed, rank=4 * seed)
-                client.push(folder, reference)
-            yield Running(url, root / "home", base, prepared.outline, client)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, (root / "server.log").read_text()
+            _wait_until_ready(client, process, log)
+        yield url, process
     finally:
         process.kill()
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that is ready; it must end by itself, with 0, when told to."""
+    root = tmp_path_factory.mktemp("e2e")
+    base = make_base(root / "tiny")
+    log = root / "server.log"
+    with server(root / "home", base, log) as (url, process), Client(url) as client:
+        prepared = find_base(Settings(home=root / "home", base=str(base), base_name="tiny"))
+        assert prepared is not None, "the server is ready, so its base is prepared"
+        for reference, seed in ADAPTERS.items():
+            folder = write_lora(root / f"adapter-{seed}", prepared.outline, seed=seed, rank=4 * seed)
+            client.push(folder, reference)
+        yield Running(url, root / "home", base, prepared.outline, client)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, log.read_text()
 
 
 def _wait_until_ready(client: Client, process: subprocess.Popen[str], log: Path) -> None:

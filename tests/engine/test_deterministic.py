@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -148,16 +147,12 @@ async def test_without_the_mode_company_changes_bits(wide: Tiny) -> None:
         assert list(await asyncio.gather(*(row.ask(engine) for row in rows))) != alone
 
 
-async def test_threads_and_the_order_of_loads_change_nothing(wide: Tiny) -> None:
+async def test_the_order_of_loads_changes_nothing(wide: Tiny) -> None:
     rows = [Row(seed, 90, adapter, 6, False, True) for seed, adapter in enumerate(ADAPTERS)]
     answers = []
-    before = torch.get_num_threads()
-    try:
-        for threads, order in ((1, rows), (2, rows[::-1])):
-            async with running(wide, threads=threads) as engine:
-                answers.append({row: await row.ask(engine) for row in order})
-    finally:
-        torch.set_num_threads(before)
+    for order in (rows, rows[::-1]):
+        async with running(wide) as engine:
+            answers.append({row: await row.ask(engine) for row in order})
     assert answers[0] == answers[1]
 
 

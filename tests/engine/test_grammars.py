@@ -23,8 +23,10 @@ from graftwork.engine.grammars import Grammars, _Unusable
 from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.row_grammar import RowGrammar
 from graftwork.engine.text import Text
-from graftwork.errors import InvalidRequest, Unavailable
+from graftwork.errors import InvalidRequest, TooManyRequests, Unavailable
 from support.tiny import byte_tokenizer
+
+TENANT = "local"
 
 
 def _chain(length: int) -> str:
@@ -89,25 +91,25 @@ async def test_what_cannot_be_used_is_said_by_its_field_and_soon(grammars: Gramm
     field = "response_format.json_schema.schema"
     made = Grammar(kind, source if isinstance(source, str) else json.dumps(source), field)
     with pytest.raises(InvalidRequest, match=re.escape(words)) as caught:
-        await asyncio.wait_for(grammars.row(made, text), 60)
+        await asyncio.wait_for(grammars.row(made, text, TENANT), 60)
     assert caught.value.field == field and caught.value.message.startswith(f"{field} ")
     assert len(caught.value.message) < 500
 
 
 async def test_a_row_goes_through_its_grammar_and_other_rows_begin_anew(grammars: Grammars, text: Text) -> None:
     asked = Grammar("regex", "ab?")
-    first = await grammars.row(asked, text)
+    first = await grammars.row(asked, text, TENANT)
     a, b = ids(text, "ab")
     assert allowed(first) == {a}
     assert not first.take(a) and allowed(first) == {b, 0}, "an end where it may end"
-    second = await grammars.row(asked, text)
+    second = await grammars.row(asked, text, TENANT)
     assert allowed(second) == {a}
     assert first.take(b), "nothing can follow"
     assert second.problem is None
 
 
 async def test_one_of_thousands_of_choices(grammars: Grammars, text: Text) -> None:
-    row = await grammars.row(Grammar("choice", json.dumps([f"case-{number}" for number in range(5000)])), text)
+    row = await grammars.row(Grammar("choice", json.dumps([f"case-{number}" for number in range(5000)])), text, TENANT)
     *most, last = ids(text, "case-4999")
     assert not any(row.take(token) for token in most) and row.take(last)
     assert row.problem is None
@@ -124,16 +126,38 @@ async def test_one_is_prepared_once_for_all_and_kept(text: Text, monkeypatch: py
     monkeypatch.setattr(Grammars, "_try", trying)
     made = Grammars(ProcessLimits(20.0))
     try:
-        rows = await asyncio.gather(*(made.row(Grammar("regex", "a{3}"), text) for _ in range(30)))
+        rows = await asyncio.gather(*(made.row(Grammar("regex", "a{3}"), text, TENANT) for _ in range(30)))
         assert tried == ["a{3}"] and len({id(row) for row in rows}) == 30
-        await made.row(Grammar("choice", '["a{3}"]'), text)
-        await made.row(Grammar("choice", '["a{3}"]', "another field"), text)
+        await made.row(Grammar("choice", '["a{3}"]'), text, TENANT)
+        await made.row(Grammar("choice", '["a{3}"]', "another field"), text, TENANT)
         assert tried == ["a{3}", '["a{3}"]'], "of another kind it is another grammar"
-        with pytest.raises(InvalidRequest):
-            await made.row(Grammar("regex", "("), text)
-        with pytest.raises(InvalidRequest):
-            await made.row(Grammar("regex", "("), text)
-        assert tried[2:] == ["(", "("], "nothing is kept of a failure"
+    finally:
+        made.close()
+
+
+async def test_what_failed_is_answered_at_once_for_a_while(text: Text, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same words, whoever asks, by whatever field; and then it is tried once more."""
+    now, tried = [100.0], list[str]()
+
+    def trying(one: Grammar) -> tuple[str, int]:
+        tried.append(one.source)
+        raise _Unusable("of itself.")
+
+    made = Grammars(ProcessLimits(), clock=lambda: now[0])
+    monkeypatch.setattr(made, "_try", trying)
+    monkeypatch.setattr(module, "_MOST", 2)
+    try:
+        for tenant, field in (("a", "one"), ("b", "other"), ("a", "one")):
+            with pytest.raises(InvalidRequest, match=f"{field} cannot be used: of itself") as caught:
+                await made.row(Grammar("regex", "x", field), text, tenant)
+            assert caught.value.field == field
+        assert tried == ["x"]
+        now[0] += 60
+        for source in ("x", "y", "z", "z", "x"):
+            with pytest.raises(InvalidRequest):
+                await made.row(Grammar("regex", source), text, "a")
+        assert tried == ["x", "x", "y", "z", "x"], "only so many are remembered"
+        assert len(made._failed) == 2
     finally:
         made.close()
 
@@ -151,9 +175,9 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(
     made = Grammars(ProcessLimits(20.0))
     monkeypatch.setattr(made, "_try", trying)
     try:
-        gone = [asyncio.create_task(made.row(Grammar("regex", f"a{{{n}}}"), text)) for n in range(30)]
-        stays = asyncio.create_task(made.row(Grammar("regex", "a{29}"), text))
-        while len(tried) < 4 or len(made._waiting) < 30:
+        gone = [asyncio.create_task(made.row(Grammar("regex", f"a{{{n}}}"), text, TENANT)) for n in range(30)]
+        stays = asyncio.create_task(made.row(Grammar("regex", "a{29}"), text, TENANT))
+        while len(tried) < 2 or len(made._kept) < 30:
             await asyncio.sleep(0.001)
         begun = set(tried)
         for task in gone:
@@ -162,7 +186,7 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(
         gate.set()
         with pytest.raises(InvalidRequest, match="of itself"):
             await stays
-        assert set(tried) == begun | {"a{29}"} and not made._waiting
+        assert set(tried) == begun | {"a{29}"} and not made._kept
     finally:
         made.close()
     gc.collect()
@@ -176,11 +200,11 @@ async def test_what_was_used_the_longest_ago_leaves_when_there_is_no_room(
     monkeypatch.setattr(made, "_try", lambda one: (f"start: /{one.source}/", 400_000))
     try:
         for source in ("a", "b", "a", "c", "d"):
-            await made.row(Grammar("regex", source), text)
+            await made.row(Grammar("regex", source), text, TENANT)
             assert made.num_bytes <= 1 << 20
         assert [digest for _, digest in made._kept] == [_digest("c"), _digest("d")]
         monkeypatch.setattr(module, "_MOST", 1)
-        await made.row(Grammar("regex", "e"), text)
+        await made.row(Grammar("regex", "e"), text, TENANT)
         assert len(made._kept) <= 2
     finally:
         made.close()
@@ -197,13 +221,13 @@ async def test_each_vocabulary_has_its_own(grammars: Grammars, text: Text) -> No
     same = text.with_companions(Companions())
     asked = Grammar("regex", "(<b>|<tool>)?")
     begin = ids(text, "<")[0]
-    assert allowed(await grammars.row(asked, text)) == {begin, 0}
-    assert allowed(await grammars.row(asked, own)) == {begin, 257, 0}, "a special token is no text"
-    assert allowed(await grammars.row(asked, stops)) == {begin, 0, ids(text, "z")[0]}
+    assert allowed(await grammars.row(asked, text, TENANT)) == {begin, 0}
+    assert allowed(await grammars.row(asked, own, TENANT)) == {begin, 257, 0}, "a special token is no text"
+    assert allowed(await grammars.row(asked, stops, TENANT)) == {begin, 0, ids(text, "z")[0]}
     assert same.vocabulary() == text.vocabulary() != own.vocabulary()
     again = text.with_companions(Companions(added_tokens=(_added("<b>", 257), _added("<tool>", 256, special=True))))
     assert again.vocabulary() == own.vocabulary(), "equal tokenizers are one"
-    row = await grammars.row(asked, own)
+    row = await grammars.row(asked, own, TENANT)
     assert row.take(257)
 
 
@@ -216,34 +240,52 @@ async def test_a_tokenizer_that_cannot_be_followed_is_said(grammars: Grammars) -
     pieces = byte_tokenizer()
     pieces.backend_tokenizer.decoder = decoders.WordPiece()
     with pytest.raises(InvalidRequest, match="this model's tokenizer cannot be followed: its tokens"):
-        await grammars.row(Grammar("regex", "a"), Text(pieces, vocab_size=256, stop_ids=frozenset({0})))
+        own = Text(pieces, vocab_size=256, stop_ids=frozenset({0}))
+        await grammars.row(Grammar("regex", "a"), own, TENANT)
 
 
-async def test_a_slow_grammar_delays_no_other(text: Text) -> None:
-    made = Grammars(ProcessLimits(1.5))
+async def test_a_tenant_whose_grammars_never_end_delays_no_other(text: Text, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, begun = threading.Event(), list[str]()
+    plain = Grammars._try
+
+    def trying(self: Grammars, grammar: Grammar) -> tuple[str, int]:
+        begun.append(grammar.source)
+        if grammar.source.startswith("hostile"):
+            gate.wait(60)
+        return plain(self, grammar)
+
+    monkeypatch.setattr(Grammars, "_try", trying)
+    monkeypatch.setattr(module, "MOST_WAITING", 12)
+    made = Grammars(ProcessLimits(20.0))
     try:
-        await asyncio.gather(*(made.row(Grammar("regex", f"a{n}"), text) for n in range(8)))
-        slow = [Grammar("json", json.dumps({"type": "integer", "multipleOf": 50_000_017 + n})) for n in range(3)]
-        stuck = [asyncio.ensure_future(made.row(one, text)) for one in slow]
-        await asyncio.sleep(0.01)
-        await made.row(Grammar("choice", '["new"]'), text)
+        hostile = [Grammar("regex", f"hostile{number}") for number in range(14)]
+        stuck = [asyncio.ensure_future(made.row(one, text, "hostile")) for one in hostile]
+        while len(begun) < 2 or len(made._kept) < 14:
+            await asyncio.sleep(0.001)
+        for number in range(3):
+            await made.row(Grammar("regex", f"honest{number}"), text, "honest")
+        assert begun[:2] == ["hostile0", "hostile1"] and begun[2:] == ["honest0", "honest1", "honest2"]
+        with pytest.raises(TooManyRequests, match="12 grammars of your requests wait") as caught:
+            await made.row(Grammar("regex", "one more"), text, "hostile")
+        assert caught.value.retry_after_s == 21, "by then one of them has ended"
         assert not any(one.done() for one in stuck)
-        failures = await asyncio.gather(*stuck, return_exceptions=True)
-        assert all(isinstance(one, InvalidRequest) for one in failures)
-        await made.row(Grammar("choice", '["newer"]'), text)
+        gate.set()
+        await asyncio.gather(*stuck)
     finally:
+        gate.set()
         made.close()
 
 
 async def test_closing_tells_whoever_waits_and_ends_the_processes(text: Text) -> None:
-    made = Grammars(ProcessLimits(60.0))
-    asked = Grammar("json", json.dumps({"type": "integer", "multipleOf": 1_000_003}))
-    stuck = asyncio.ensure_future(made.row(asked, text))
-    await asyncio.sleep(0.05)
+    made = Grammars(ProcessLimits(60.0, 4 << 30))
+    asked = Grammar("json", json.dumps({"type": "integer", "multipleOf": 50_000_017}))  # it would take half a minute
+    stuck = asyncio.ensure_future(made.row(asked, text, TENANT))
+    while not any(process._process for process in made._processes):
+        await asyncio.sleep(0.001)
     began = time.monotonic()
     await asyncio.to_thread(made.close)
     assert time.monotonic() - began < 10
     with pytest.raises(Unavailable):
         await stuck
     with pytest.raises(Unavailable):
-        await made.row(Grammar("regex", "a"), text)
+        await made.row(Grammar("regex", "a"), text, TENANT)

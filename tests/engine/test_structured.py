@@ -16,9 +16,10 @@ import pytest
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.grammar import Grammar, GrammarKind
 from graftwork.engine.grammar_masks import GrammarMasks
-from graftwork.engine.request import GenerationRequest
+from graftwork.engine.grammars import Grammars
+from graftwork.engine.request import Caller, GenerationRequest
 from graftwork.engine.row_grammar import Mask, RowGrammar
-from graftwork.errors import GenerationFailed
+from graftwork.errors import GenerationFailed, InvalidRequest
 from support.engines import Named, ask, ask_all, prompt_of, request, running
 from support.fixtures import Tiny
 
@@ -146,8 +147,36 @@ async def test_a_grammar_that_blows_up_midway_fails_its_row_only(engine: AsyncEn
     rows = [constrained("grammar", BLOWS_UP), constrained("json", PERSON, "a1", seed=5), request(prompt_of(2, 7))]
     want = [await ask(engine, replace(row, id=f"{row.id} alone")) for row in rows[1:]]
     failed, *others = await asyncio.gather(*(ask(engine, row) for row in rows), return_exceptions=True)
-    assert isinstance(failed, GenerationFailed) and "too complex" in failed.message
+    assert isinstance(failed, InvalidRequest) and failed.field == "structured_outputs"
+    assert failed.message.startswith("structured_outputs cannot be followed to the end: it became too complex")
     assert [one.tokens for one in others if not isinstance(one, BaseException)] == [one.tokens for one in want]
+
+
+async def test_a_tenant_whose_grammars_never_end_delays_no_other_tenants(
+    engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, held = threading.Event(), list[str]()
+    plain = Grammars._try
+
+    def trying(self: Grammars, grammar: Grammar) -> tuple[str, int]:
+        if grammar.source.startswith("hostile"):
+            held.append(grammar.source)
+            gate.wait(60)
+        return plain(self, grammar)
+
+    monkeypatch.setattr(Grammars, "_try", trying)
+    rows = [constrained("regex", f"hostile{n}") for n in range(12)]
+    stuck = [asyncio.create_task(ask(engine, replace(row, caller=Caller("hostile")))) for row in rows]
+    try:
+        while len(held) < 2:
+            await asyncio.sleep(0.001)
+        new = [replace(constrained("regex", f"honest{n}"), caller=Caller("honest")) for n in range(3)]
+        assert [(await ask(engine, row)).text for row in new] == ["honest0", "honest1", "honest2"]
+        assert held == ["hostile0", "hostile1"] and not any(one.done() for one in stuck)
+    finally:
+        gate.set()
+        answers = await asyncio.gather(*stuck)
+    assert [answer.text for answer in answers] == [f"hostile{n}" for n in range(12)]
 
 
 async def test_preempted_rows_stay_where_they_were_in_their_grammar(tiny: Tiny, engine: AsyncEngine) -> None:

@@ -100,7 +100,7 @@ async def test_who_may_call_calls_strict_functions_rightly_or_talks(engine: Asyn
     grammars: Grammars = engine._intake._grammars
     words = engine._intake._text
     assert free is not None
-    place = await grammars.row(free, words)
+    place = await grammars.row(free, words, "local")
     for token_id in words.plain_ids(opens + '{"name": "switch", "'[len(opens) if opens == "{" else 0 :]):
         assert not place.take(token_id) and place.problem is None
 

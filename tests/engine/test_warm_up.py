@@ -122,6 +122,26 @@ async def test_an_idle_engine_brings_back_what_was_popular(
         assert engine.residency() == {}
 
 
+async def test_what_is_let_go_of_is_room_to_look_at_again(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_up, "IDLE_S", 0.3)  # time to pin before the first look
+    monkeypatch.setattr(warm_up, "_LOOK_S", 0.01)
+    kept: dict[str, Any] = {"cache_dir": tmp_path, "form_cache_bytes": 1 << 24, "adapter_companions": False}
+    async with running(tiny, FolderSource(tiny.root), **kept) as engine:
+        for _ in range(3):
+            await ask(engine, request(prompt_of(1, 5), "a1", max_tokens=1))
+    async with running(tiny, FolderSource(tiny.root), **kept, adapter_cache_bytes=192 << 10) as engine:
+        await engine.load(handle("a2"), pin=True)  # 64 KiB; the form of a1 has some more than the rest
+        found = engine._adapters._warm_up
+        assert found is not None
+        async with asyncio.timeout(20):
+            while found._nothing_to_do is None:
+                await asyncio.sleep(0.005)
+        engine.unpin(handle("a2"))
+        await until(engine, {"a1", "a2"})
+
+
 def test_counts_that_no_disk_takes_or_gives_are_no_reason_to_fail(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     counts = Popularity(tmp_path / "file" / "popularity.json")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graftwork.engine.request import AdapterHandle, ChatPrompt
 from graftwork.engine.sampling_params import MAX_STOP_STRINGS
-from graftwork.errors import Damaged, GenerationFailed, Refused, Unavailable
+from graftwork.errors import Damaged, GenerationFailed, InvalidRequest, Refused, Unavailable
 from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest
 from graftwork.protocol.not_yet import NOT_YET_CHAT
@@ -192,6 +192,15 @@ def test_errors_before_the_first_token_are_real_statuses(
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert "secret" not in response.text
     assert served.chat().status_code == 200
+
+
+def test_a_grammar_that_fails_midway_is_its_callers_fault_whole_or_streamed(served: Served) -> None:
+    served.engine.failures[FAKE_BASE] = InvalidRequest("it became too complex", field="response_format")
+    served.engine.fail_after = 2
+    answer, event = served.chat(), served.events()[-1]
+    assert answer.status_code == 400
+    assert answer.json() == event, "the same words, field and code"
+    assert (event["error"]["code"], event["error"]["param"]) == ("invalid_request", "response_format")
 
 
 def test_a_body_over_the_limit_is_a_413(served: Served) -> None:

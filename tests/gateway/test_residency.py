@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from graftwork.db import Database
 from graftwork.errors import Conflict, InvalidRequest, Refused, UnknownModel
+from graftwork.gateway import app as app_module
+from graftwork.registry.registry import Registry
 from support.served import Served
 
 
@@ -84,13 +89,40 @@ def test_a_push_of_the_same_bytes_lets_the_next_request_try_again(served: Served
 
 def test_where_a_name_moves_the_engine_is_told_from_what_to_what(served: Served) -> None:
     one, two = (served.push(f"alpha:{n}.0.0", seed=n)["digest"] for n in (1, 2))
-    served.client.promote("alpha:1.0.0")
-    served.client.promote("alpha:2.0.0")
-    served.client.rollback("alpha")
-    served.client.set_alias("alpha", "champion", "alpha:2.0.0")
-    served.client.set_alias("alpha", "champion", "alpha:1.0.0")
+    here = served.app.state.services
+    with Database(here.settings.database) as database:
+        elsewhere = Registry(database)  # another process: the command line, or another server
+        for move in (
+            lambda: served.client.promote("alpha:1.0.0"),
+            lambda: served.client.promote("alpha:2.0.0"),
+            lambda: served.client.rollback("alpha"),
+            lambda: elsewhere.promote("local", "alpha:2.0.0", actor="other"),
+            lambda: served.client.set_alias("alpha", "champion", "alpha:2.0.0"),
+            lambda: elsewhere.set_alias("local", "alpha", "champion", "alpha:1.0.0", actor="other"),
+        ):
+            move()
+            here.snapshots.current()
     moves = [(before, after.digest) for before, after in served.engine.anticipated]
-    assert moves == [(one, two), (two, one), (two, one)]
+    assert moves == [(one, two), (two, one), (one, two), (two, one)]
+
+
+def test_a_move_is_seen_though_nobody_asks(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = served.app.state.services
+    for number in (1, 2):
+        served.push(f"alpha:{number}.0.0", seed=number)
+    served.client.promote("alpha:1.0.0")
+    here.snapshots.current()
+    with Database(here.settings.database) as database:
+        Registry(database).promote("local", "alpha:2.0.0", actor="other")
+    monkeypatch.setattr(app_module, "LOOK_S", 0.005)
+
+    async def look() -> None:
+        looking = asyncio.create_task(app_module._look(here.snapshots))
+        while not served.engine.anticipated:
+            await asyncio.sleep(0.001)
+        looking.cancel()
+
+    asyncio.run(asyncio.wait_for(look(), 20))
 
 
 def test_metrics_of_tiers_and_outcomes_have_few_labels(served: Served) -> None:

@@ -74,6 +74,22 @@ def test_numbers_of_rows_that_disagree_are_computed_in_tiles(monkeypatch: pytest
         assert torch.equal(linear(x[:count]), want[:count])
 
 
+def test_what_was_found_out_holds_for_its_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two threads the library adds up each number of rows in its own way; with one it does not."""
+    plain, threads = PackedLinear.__call__, [1]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads[0])
+
+    def by_number(self: PackedLinear, x: Tensor) -> Tensor:
+        return plain(self, x) + (0 if threads[0] == 1 or len(x) == TILE else len(x))
+
+    monkeypatch.setattr(PackedLinear, "__call__", by_number)
+    linear, x = make((64, 96), torch.float32)
+    for threads[0] in (1, 2, 1):
+        want = torch.cat([linear(row[None]) for row in x])
+        for count in (1, 2, 15, 17, 100):
+            assert torch.equal(linear(x[:count]), want[:count])
+
+
 def test_where_a_rows_place_in_a_tile_matters_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = PackedLinear.__call__
     monkeypatch.setattr(PackedLinear, "__call__", lambda self, x: plain(self, x) + torch.arange(len(x))[:, None])

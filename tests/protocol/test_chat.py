@@ -16,7 +16,7 @@ from graftwork.protocol.not_yet import NOT_YET_CHAT, NOT_YET_COMPLETIONS
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
 
 
-CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+CALL: dict[str, Any] = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
 LIST = {**CALL, "function": {"name": "f", "arguments": "[]"}}
 
 
@@ -265,6 +265,17 @@ def test_calls_reach_the_template_with_their_arguments_as_objects() -> None:
     first, second = (one.for_template() for one in read(messages=[called, answered]).messages)
     assert first["content"] == "" and first["tool_calls"][0]["function"] == {"name": "f", "arguments": {"a": 1}}
     assert second == {"role": "tool", "content": "ok", "tool_call_id": "1", "name": "f"}
+
+
+def test_only_what_is_known_of_a_tool_or_a_call_reaches_the_template() -> None:
+    offered = {"type": "function", "x": 1, "function": {"name": "f", "strict": True, "y": {"deep": "prompt"}}}
+    called = {"role": "assistant", "tool_calls": [{**CALL, "z": 1, "function": {**CALL["function"], "w": "prompt"}}]}
+    body = read(tools=[offered], messages=[*HELLO, called])
+    assert body.tools is not None
+    want = {"name": "f", "description": "", "parameters": {}}
+    assert body.tools[0].for_template() == {"type": "function", "function": want}
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+    assert body.messages[-1].for_template()["tool_calls"] == [call]
 
 
 def test_what_may_and_what_must_be_called() -> None:

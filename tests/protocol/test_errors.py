@@ -13,6 +13,7 @@ from graftwork.errors import (
     NotFound,
     PreconditionFailed,
     Refused,
+    TooManyRequests,
     Unavailable,
     UnknownModel,
 )
@@ -62,6 +63,18 @@ def test_a_foreign_answer_is_still_one_of_our_errors(body: object) -> None:
     assert isinstance(error_from(503, body), Unavailable)
     assert isinstance(error_from(418, body), InvalidRequest)
     assert isinstance(error_from(502, body), GraftworkError)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("7", 7), (None, 1), ("Wed, 21 Oct 2026 07:28:00 GMT", 1), ("-3", 1), ("9" * 99, 1)],
+)
+def test_when_to_come_back_is_read_with_the_error(header: str | None, seconds: int) -> None:
+    for error in (Unavailable("m"), TooManyRequests("m")):
+        kind = kind_of(error)
+        back = error_from(kind.status, openai_error("m", kind), retry_after=header)
+        assert isinstance(back, Unavailable) and back.retry_after_s == seconds
+    assert not hasattr(error_from(404, None, retry_after="7"), "retry_after_s")
 
 
 def test_a_foreign_error_is_internal() -> None:

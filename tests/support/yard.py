@@ -83,6 +83,14 @@ class Yard:
         found = [path for path in self.root.rglob("*") if path.is_file() and path.read_bytes() == of]
         return sorted(path.relative_to(self.root).parts[0] for path in found)
 
+    def spoil(self, weights: bytes) -> bytes:
+        """Damage the stored blob with these bytes, have it set aside, and return what lies in quarantine."""
+        digest, damaged = digest_of(weights), weights[:-1] + b"!"
+        (path,) = (self.root / "artifacts").glob(f"local/sha256/*/{digest.removeprefix('sha256:')}")
+        path.write_bytes(damaged)
+        self.store.set_aside("local", digest)
+        return damaged
+
     def check(self) -> None:
         """Every version that is there is whole, and the log holds."""
         with self.desk.database.reading() as tx:

@@ -49,6 +49,16 @@ def digest_of_file(path: Path) -> str:
         return PREFIX + hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def arrives(chunks: Iterable[bytes]) -> bool:
+    """Whether all of what `verified` gives out comes."""
+    try:
+        for _ in chunks:
+            pass
+    except Damaged:
+        return False
+    return True
+
+
 def verified(chunks: Iterable[bytes], digest: str, *, what: str) -> Iterator[bytes]:
     """The same chunks; the last one is given out only when all of them together match `digest`.
 

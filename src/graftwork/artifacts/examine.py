@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from graftwork.artifacts.digest import arrives
 from graftwork.artifacts.stores import BlobStore
-from graftwork.errors import Damaged
 
 State = Literal["ok", "missing", "damaged"]
 
@@ -22,11 +22,7 @@ def examine(store: BlobStore, tenant: str, digest: str) -> State:
     for _ in range(2):
         if store.has(tenant, digest) is None:
             return "missing"
-        try:
-            for _chunk in store.open(tenant, digest):
-                pass
-        except Damaged:
-            continue
-        return "ok"
+        if arrives(store.open(tenant, digest)):
+            return "ok"
     store.set_aside(tenant, digest)
     return "damaged"

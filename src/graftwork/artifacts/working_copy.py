@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import threading
 from collections import Counter
@@ -180,13 +181,16 @@ class WorkingCopies:
 
 
 def _kept(folder: Path) -> Kept | None:
-    """A copy with the bytes of its files, each counted once however many names it has."""
+    """A copy with the bytes of its files, each counted once however many names it has; what a link leads to is none."""
     try:
-        used_s = folder.stat().st_mtime
-        found = [path.stat() for path in folder.rglob("*") if path.is_file()]
+        here = folder.lstat()
+        found = [path.lstat() for path in folder.rglob("*")]
     except OSError:  # another process removed it
         return None
-    return Kept(folder.parent.name, folder, sum({one.st_ino: one.st_size for one in found}.values()), used_s)
+    if not stat.S_ISDIR(here.st_mode):
+        return None
+    sizes = {one.st_ino: one.st_size for one in found if stat.S_ISREG(one.st_mode)}
+    return Kept(folder.parent.name, folder, sum(sizes.values()), here.st_mtime)
 
 
 def _linked(path: Path, twin: Path) -> bool:

@@ -29,7 +29,7 @@ from graftwork.cli import (
     verify,
 )
 from graftwork.cli.context import Context, OutputFormat
-from graftwork.errors import GraftworkError, Held, InvalidRequest, Refused
+from graftwork.errors import GraftworkError, Held, InvalidRequest, Refused, Unavailable
 
 app = typer.Typer(
     name="graftwork",
@@ -114,6 +114,8 @@ _USAGE = frozenset({"settings", "url", "meta", "base"})
 
 def _tell(error: GraftworkError) -> None:
     print(f"graftwork: {error.message}", file=sys.stderr)
+    if isinstance(error, Unavailable) and error.retry_after_s > 1:  # less is said where nobody knows
+        print(f"  Room is expected in {error.retry_after_s} s.", file=sys.stderr)
     if isinstance(error, Refused):
         for problem in error.problems:
             if problem not in error.message:

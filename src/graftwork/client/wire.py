@@ -64,7 +64,7 @@ class Wire:
             response.read()
             body = response.json()
         response.close()
-        raise error_from(response.status_code, body)
+        raise error_from(response.status_code, body, retry_after=response.headers.get("retry-after"))
 
     def open(self, method: str, path: str, *, stream: bool = False, **options: Any) -> httpx.Response:
         """The response, whatever its status; raises Unavailable where nobody answers."""

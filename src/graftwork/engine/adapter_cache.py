@@ -55,6 +55,8 @@ class AdapterCache:
         self._space = threading.Condition(self._lock)
         #: Versions that left memory since the start.
         self.num_evictions = 0
+        #: How often a version that was kept has been let go of.
+        self.num_let_go = 0
 
     # -- the loop thread -------------------------------------------------------------------------------------------
 
@@ -221,6 +223,7 @@ class AdapterCache:
         with self._space:
             if (one := self._books.get(digest)) is not None and one.kept:
                 self._change(digest, kept=False)
+                self.num_let_go += 1
                 self._space.notify_all()
 
     def unload(self, digest: str) -> int | None:
@@ -235,7 +238,7 @@ class AdapterCache:
             if (one := self._books.get(digest)) is None:
                 return None
             if one.kept:
-                raise Conflict("The adapter is pinned in memory; unpin it first.")
+                raise Conflict(f"{one.label or digest} is pinned in memory; unpin it first.")
             one.leaving = True
             self._change(digest)
             return one.pins or None

@@ -114,19 +114,20 @@ class AsyncEngine:
             self._started = False
             await asyncio.to_thread(self._adapters.stop)
             await asyncio.to_thread(self._loop.stop)
-            await asyncio.to_thread(self._adapters.loader.close)
-            await asyncio.to_thread(self._intake.close)
+            closing = self._adapters.loader.close, self._intake.close  # neither waits for what the other reads
+            await asyncio.gather(*map(asyncio.to_thread, closing))
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[Delta]:
         """Continue a prompt, one delta per step; the last one has a finish reason.
 
         Raises, before the first delta:
             InvalidRequest: the prompt is empty, damaged, or too long for the context.
-            TooManyRequests: the tenant has its share of the queue already.
+            TooManyRequests: the tenant has its share of the queue already, or too many new grammars that wait.
             Unavailable: too many requests wait, the adapter found no room, or the server stops.
             Refused, Damaged: the adapter cannot be loaded.
         Raises, at any time:
             GenerationFailed: this row, and only this row, went wrong.
+            InvalidRequest: its grammar became too complex on the way.
             TimedOut: it took longer than a request may.
         """
         self._adapters.asked_for(request.adapter)

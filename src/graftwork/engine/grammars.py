@@ -6,12 +6,15 @@ import asyncio
 import hashlib
 import logging
 import threading
-from collections import Counter, OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from llguidance import LLMatcher, LLTokenizer
 
+from graftwork.engine.fair_workers import FairWorkers, Job
 from graftwork.engine.grammar import MAX_GRAMMAR_BYTES, Grammar
 from graftwork.engine.grammar_limits import PARSER_LIMITS
 from graftwork.engine.grammar_tokenizer import grammar_tokenizer
@@ -23,8 +26,13 @@ from graftwork.errors import SHUTTING_DOWN, GraftworkError, InvalidRequest, Unav
 
 log = logging.getLogger(__name__)
 
-#: So many grammars are prepared at once; a bad one holds up its own thread for as long as it may take.
-_THREADS = 4
+#: So many grammars are prepared at once, half of them for one tenant; a bad one holds up its own thread for as long as
+#: it may take. Of one tenant so many may wait.
+_THREADS, MOST_WAITING = 4, 128
+#: What a thread does beside the trial, which has a limit of its own: start its process, and prepare, in seconds.
+_BESIDE_S = 1.0
+#: How long it is remembered that a grammar cannot be used, in seconds.
+_FAILED_S = 60.0
 #: What is kept: so much memory of grammars, and tokenizers, some 20 MB each.
 _ROOM_BYTES, _TOKENIZERS = 256 << 20, 8
 _MOST = 1024
@@ -51,22 +59,25 @@ class Grammars:
     chain of references overflows the stack, and a large `multipleOf` takes gigabytes.
     """
 
-    def __init__(self, limits: ProcessLimits, room_bytes: int = _ROOM_BYTES) -> None:
-        self._limits, self._room_bytes = limits, room_bytes
+    def __init__(
+        self, limits: ProcessLimits, room_bytes: int = _ROOM_BYTES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limits, self._room_bytes, self._clock = limits, room_bytes, clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Key, Future[Prepared]] = OrderedDict()
-        self._waiting: Counter[Future[Prepared]] = Counter()
+        self._kept: OrderedDict[Key, Job[Prepared]] = OrderedDict()
+        self._failed: OrderedDict[Key, tuple[float, str]] = OrderedDict()  # until when, why; the oldest first
         self._tokenizers: OrderedDict[Vocabulary, LLTokenizer] = OrderedDict()
         self._processes: list[LimitedProcess] = []
         self._own = threading.local()
         self._closed = False
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="graftwork-grammar")
+        self._workers = FairWorkers[Prepared](_THREADS, MOST_WAITING, limits.time_s + _BESIDE_S, "grammars")
 
-    async def row(self, grammar: Grammar, text: Text) -> RowGrammar:
-        """A row's place at the beginning of `grammar`, over the tokens of `text`.
+    async def row(self, grammar: Grammar, text: Text, tenant: str) -> RowGrammar:
+        """A row's place at the beginning of `grammar`, over the tokens of `text`; tenants take turns to have one made.
 
         Raises:
             InvalidRequest: it cannot be used, or takes too much time or memory; `field` is the grammar's.
+            TooManyRequests: as many new ones of the tenant wait as may.
             Unavailable: the process that tries it does not start, or the server stops.
         """
         size = len(grammar.encoded)
@@ -75,14 +86,15 @@ class Grammars:
                 f"{grammar.field} has {size} bytes; at most {MAX_GRAMMAR_BYTES} are read.", field=grammar.field
             )
         key = await asyncio.to_thread(text.vocabulary), digest_of(grammar)
-        future = self._future(key, grammar, text)
         try:
-            made = await result_of(future)
+            job = self._join(key, grammar, text, tenant)
+            try:
+                made = await result_of(job.future)
+            finally:
+                self._leave(key, job, tenant)
         except _Unusable as error:
             raise InvalidRequest(f"{grammar.field} cannot be used: {error}", field=grammar.field) from error
-        finally:
-            self._leave(key, future)
-        return RowGrammar(made.matcher.deep_copy(), made.vocab_size)
+        return RowGrammar(made.matcher.deep_copy(), made.vocab_size, grammar.field)
 
     def close(self) -> None:
         """Take no more calls, end what is being tried, and wait for the threads; whoever waits is told."""
@@ -90,7 +102,7 @@ class Grammars:
             self._closed = True
         for process in self._processes:
             process.end()
-        self._pool.shutdown(wait=True)
+        self._workers.close()
 
     @property
     def num_bytes(self) -> int:
@@ -98,42 +110,56 @@ class Grammars:
         with self._lock:
             return sum(map(_bytes_of, self._kept.values()))
 
-    def _future(self, key: Key, grammar: Grammar, text: Text) -> Future[Prepared]:
+    def _join(self, key: Key, grammar: Grammar, text: Text, tenant: str) -> Job[Prepared]:
         with self._lock:
             if self._closed:
                 raise Unavailable(SHUTTING_DOWN)
-            if (future := self._kept.get(key)) is None:
-                future = self._kept[key] = self._pool.submit(self._prepare, key, grammar, text)
+            self._check_known(key)
+            job = self._kept.get(key) or Job(partial(self._prepare, key, grammar, text))
+            self._workers.join(tenant, job)
+            self._kept[key] = job
             self._kept.move_to_end(key)
-            self._waiting[future] += 1
-            return future
+            return job
 
-    def _leave(self, key: Key, future: Future[Prepared]) -> None:
+    def _check_known(self, key: Key) -> None:
+        """Raise what a grammar failed of a short time ago."""
+        if (known := self._failed.get(key)) is not None:
+            until, why = known
+            if self._clock() < until:
+                raise _Unusable(why)
+            del self._failed[key]
+
+    def _leave(self, key: Key, job: Job[Prepared], tenant: str) -> None:
         """One waits no longer; what nobody waits for is not begun, so that it holds up nobody."""
         with self._lock:
-            self._waiting[future] -= 1
-            if not self._waiting[future]:
-                del self._waiting[future]
-                if future.cancel():
-                    del self._kept[key]
+            if self._workers.leave(tenant, job):
+                del self._kept[key]
 
     def _prepare(self, key: Key, grammar: Grammar, text: Text) -> Prepared:
         try:
             words, num_bytes = self._try(grammar)
             matcher = LLMatcher(self._tokenizer(key[0], text), words, limits=PARSER_LIMITS, log_level=0)
-            row = RowGrammar(matcher.deep_copy(), text.vocab_size)
+            row = RowGrammar(matcher.deep_copy(), text.vocab_size, grammar.field)
             row.mask()
             if matcher.is_error() or row.problem is not None:
                 raise _Unusable(row.problem or reason_of(matcher.get_error()))
             self._make_room(num_bytes)
             return Prepared(matcher, text.vocab_size, num_bytes)
         except BaseException as error:
-            with self._lock:  # nothing is kept of a failure
-                del self._kept[key]
-            if isinstance(error, GraftworkError | _Unusable):
-                raise
-            log.exception("A grammar could not be prepared.")
-            raise _Unusable(f"{type(error).__name__}: {error}") from error  # a panic in Rust is no Exception
+            if not isinstance(error, GraftworkError | _Unusable):  # a panic in Rust is no Exception
+                log.exception("A grammar could not be prepared.")
+                error = _Unusable(f"{type(error).__name__}: {error}")
+            self._forget(key, error)
+            raise error
+
+    def _forget(self, key: Key, error: BaseException) -> None:
+        """It is not there; why is remembered where that is its own fault."""
+        with self._lock:
+            del self._kept[key]
+            if isinstance(error, _Unusable):
+                self._failed[key] = self._clock() + _FAILED_S, str(error)
+                if len(self._failed) > _MOST:
+                    self._failed.popitem(last=False)
 
     def _try(self, grammar: Grammar) -> tuple[str, int]:
         """The grammar in llguidance's words, and its size in bytes, of a process that this thread keeps for it."""
@@ -173,11 +199,11 @@ class Grammars:
         """Let go of what was used the longest ago."""
         with self._lock:
             kept = sum(map(_bytes_of, self._kept.values()))
-            for key, future in list(self._kept.items()):
+            for key, job in list(self._kept.items()):
                 if kept + num_bytes <= self._room_bytes and len(self._kept) <= _MOST:
                     return
-                if future.done():
-                    kept -= _bytes_of(future)
+                if job.future.done():
+                    kept -= _bytes_of(job)
                     del self._kept[key]
 
 
@@ -189,5 +215,6 @@ def digest_of(grammar: Grammar) -> str:
     return hashlib.sha256(grammar.kind.encode() + b"\0" + grammar.encoded).hexdigest()
 
 
-def _bytes_of(future: Future[Prepared]) -> int:
+def _bytes_of(job: Job[Prepared]) -> int:
+    future = job.future
     return future.result().num_bytes if future.done() and future.exception() is None else 0

@@ -75,7 +75,9 @@ class Intake:
     async def generating(self, request: GenerationRequest) -> Sequence:
         """The row of a request, encoded in a worker thread, or in that of its adapter's own chat template."""
         text = await self._text_of(request.adapter, own=request.companions)
-        grammar = await self._grammars.row(request.grammar, text) if request.grammar is not None else None
+        grammar = None
+        if request.grammar is not None:
+            grammar = await self._grammars.row(request.grammar, text, request.caller.tenant)
         if text.template is None or not isinstance(request.prompt, ChatPrompt):
             return await asyncio.to_thread(self._answering, request, text, grammar)
         rendered = self._templates.submit(

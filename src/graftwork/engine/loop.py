@@ -197,9 +197,9 @@ class EngineLoop:
         for sequence, result in outcomes.values():
             if isinstance(result, RowFailure):
                 self.counters.failed_rows += 1
-                problem = sequence.grammar.problem if sequence.grammar is not None else None
-                outputs.append((sequence.id, GenerationFailed(problem or result.reason)))
-                self._drop(sequence, failed=problem is None)
+                fault = _grammars_fault(sequence) or GenerationFailed(result.reason)
+                outputs.append((sequence.id, fault))
+                self._drop(sequence, failed=isinstance(fault, GenerationFailed))
                 continue
             if result is not None:
                 self._scheduler.reuse.vouch(sequence)
@@ -254,6 +254,14 @@ class EngineLoop:
     def _send(self, outputs: list[Output]) -> None:
         if outputs:
             self._deliver(outputs)
+
+
+def _grammars_fault(sequence: Sequence) -> InvalidRequest | None:
+    """What the caller asked for and cannot be gone on with, if it is that."""
+    if sequence.grammar is None or (problem := sequence.grammar.problem) is None:
+        return None
+    field = sequence.grammar.field
+    return InvalidRequest(f"{field} cannot be followed to the end: {problem}", field=field)
 
 
 def _sampling_row(sequence: Sequence, mask: Mask | None) -> SamplingRow:

@@ -20,10 +20,11 @@ class RowGrammar:
     Args:
         matcher: at the beginning of the answer, nobody else's.
         vocab_size: of the tokenizer that it was made for.
+        field: where the request says it, for errors.
     """
 
-    def __init__(self, matcher: LLMatcher, vocab_size: int) -> None:
-        self._matcher = matcher
+    def __init__(self, matcher: LLMatcher, vocab_size: int, field: str) -> None:
+        self._matcher, self.field = matcher, field
         self._width = -(-vocab_size // 32)
 
     def mask(self) -> Mask:
@@ -44,7 +45,7 @@ class RowGrammar:
         """Why it cannot go on, in words; the row must end."""
         if not self._matcher.is_error():
             return None
-        return f"The grammar of this answer became too complex: {reason_of(self._matcher.get_error())}"
+        return f"it became too complex: {reason_of(self._matcher.get_error())}"
 
 
 def reason_of(error: str) -> str:

@@ -191,6 +191,8 @@ class Scheduler:
         wanted = [min(row.num_pending, MAX_RATED) if row.unrated else row.num_pending for row in rows]
         callers = [row.caller for row in rows]
         shares = self._tenants.shares(wanted, callers, budget)
+        if not any(row.unrated for row in rows):
+            return shares
         left = MAX_RATED - num_rated(chosen.values())
         for place, row in enumerate(rows):
             if row.unrated:

@@ -76,7 +76,7 @@ class WarmUp:
     ) -> None:  # fmt: skip
         self._popularity, self._cache, self._loader = popularity, cache, loader
         self._store, self._failures, self._busy = store, failures, busy
-        self._nothing_to_do: tuple[int, int] | None = None  # what there was when last there was nothing to bring
+        self._nothing_to_do: tuple[int, int, int] | None = None  # what there was when last there was nothing to bring
         self._vain: dict[str, float] = {}  # digest → until when it is not tried again
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="graftwork-warm-up", daemon=True)
@@ -105,7 +105,7 @@ class WarmUp:
 
     def bring_one(self) -> bool:
         """Start the load that is worth most now; False where none is."""
-        seen = (self._popularity.num_noted, self._cache.num_evictions)
+        seen = (self._popularity.num_noted, self._cache.num_evictions, self._cache.num_let_go)
         if seen == self._nothing_to_do:
             return False
         ranked = self._popularity.ranked()

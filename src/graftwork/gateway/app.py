@@ -20,7 +20,7 @@ from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.form_files import FormFiles
 from graftwork.engine.request import AdapterHandle
-from graftwork.errors import Conflict, InvalidRequest
+from graftwork.errors import Conflict, GraftworkError, InvalidRequest
 from graftwork.gateway import (
     bases,
     blobs,
@@ -75,6 +75,8 @@ from graftwork.version import __version__
 if TYPE_CHECKING:
     from graftwork.adapters.account import Account
 
+#: How often a server looks by itself whether another process has changed the registry, in seconds.
+LOOK_S = 1.0
 #: Makes the engine, slowly and in a worker thread, from what it reads adapters from.
 EngineFactory = Callable[[Settings, VersionFiles], GenerationEngine]
 
@@ -158,6 +160,7 @@ def _services(
     copies = WorkingCopies(settings.bundles, store, settings.bundle_cache_bytes)
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()
+    snapshots.changed = partial(residency.follow, slot)
     if slot.wanted:
         _check_base_name_is_free(base, snapshots)
     telemetry.watch_engine(lambda: _with_copies(slot.stats(), copies))
@@ -257,11 +260,14 @@ def _lifespan(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None, None]:
         starting = asyncio.ensure_future(services.engine.start(_pins(services)))
+        looking = asyncio.ensure_future(_look(services.snapshots)) if services.engine.wanted else None
         if not in_background:
             await starting
         try:
             yield
         finally:
+            if looking is not None:
+                looking.cancel()
             starting.cancel()
             with suppress(asyncio.CancelledError):
                 await starting
@@ -269,6 +275,14 @@ def _lifespan(
             database.close()
 
     return lifespan
+
+
+async def _look(snapshots: SnapshotReader) -> None:
+    """See what other processes have changed though nobody asks, so that what a name means is in memory before."""
+    while True:
+        await asyncio.sleep(LOOK_S)
+        with suppress(GraftworkError):  # whoever asks is told
+            await asyncio.to_thread(snapshots.current)
 
 
 def _pins(services: Services) -> list[Pin]:

@@ -14,7 +14,7 @@ from graftwork.artifacts.disk_budget import Kept
 from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Pooled, PoolingRequest
 from graftwork.engine.residency import Residency
 from graftwork.engine.tool_formats import ToolFormat
-from graftwork.errors import GraftworkError, Unavailable
+from graftwork.errors import SHUTTING_DOWN, GraftworkError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +105,7 @@ class EngineSlot:
         self._waiting_for: list[str] = ["base: not loaded yet"] if engine or make else []
         self._started = False
         self._failure: BaseException | None = None
+        self._stopping: asyncio.Future[None] | None = None
 
     @property
     def wanted(self) -> bool:
@@ -123,6 +124,8 @@ class EngineSlot:
         """The started engine; raises Unavailable with the reason while there is none."""
         if self._broken:
             raise Unavailable(f"The engine {_BROKEN}.")
+        if self._stopping is not None:
+            raise Unavailable(SHUTTING_DOWN)
         if self._started and self._engine is not None:
             return self._engine
         if not self.wanted:
@@ -182,6 +185,12 @@ class EngineSlot:
         return self._engine if self._started and not self._broken else None
 
     async def stop(self) -> None:
+        """End the engine, and whatever it answers, once; everyone who calls waits until it is gone."""
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop_engine())
+        await asyncio.shield(self._stopping)
+
+    async def _stop_engine(self) -> None:
         self._failure = self.failure  # whoever ends the process asks when the engine is gone
         engine, self._engine, self._make = self._engine, None, None
         if engine is not None and self._started:

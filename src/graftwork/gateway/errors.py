@@ -64,7 +64,8 @@ def sse_error(error: BaseException) -> bytes:
     else:
         log.error("a stream failed", exc_info=error)
         message = "Something went wrong on the server; its log says what."
-    return b"data: " + json.dumps(openai_error(message, kind)).encode() + b"\n\n"
+    body = openai_error(message, kind, param=error.field if isinstance(error, InvalidRequest) else None)
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
 
 
 def _answer(path: str, status: int, kind: Kind, message: str, **extra: Any) -> Response:

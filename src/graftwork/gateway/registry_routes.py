@@ -15,11 +15,9 @@ from graftwork.gateway.idempotency import once_of
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
-from graftwork.gateway.residency import digest_at, follow
 from graftwork.gateway.services import actor_of, services_of, tenant_of
 from graftwork.protocol.registry import AliasBody, PromoteBody, PushBody, RollbackBody
 from graftwork.protocol.registry_answers import AdapterAnswer, AdapterList, History, VersionAnswer, VersionList
-from graftwork.registry.pointers import PRODUCTION
 from graftwork.registry.reference import parse_reference
 from graftwork.registry.versions import Version
 
@@ -106,7 +104,6 @@ async def promote(request: Request, name: str) -> Response:
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, PromoteBody)
     _check_same_adapter(name, body.reference)
-    before = digest_at(services, tenant_of(request), name, PRODUCTION)
     version = await run_in_threadpool(
         services.registry.promote,
         tenant_of(request),
@@ -115,7 +112,6 @@ async def promote(request: Request, name: str) -> Response:
         reason=body.reason,
         once=once_of(request, body),
     )
-    follow(services, PRODUCTION, before, version)
     return JSONResponse(version.to_json())
 
 
@@ -126,7 +122,6 @@ async def rollback(request: Request, name: str) -> Response:
     """Move `@production` back to the version before."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, RollbackBody, absent=b"{}")
-    before = digest_at(services, tenant_of(request), name, PRODUCTION)
     version = await run_in_threadpool(
         services.registry.rollback,
         tenant_of(request),
@@ -135,7 +130,6 @@ async def rollback(request: Request, name: str) -> Response:
         reason=body.reason,
         once=once_of(request, body),
     )
-    follow(services, PRODUCTION, before, version)
     return JSONResponse(version.to_json())
 
 
@@ -147,7 +141,6 @@ async def set_alias(request: Request, name: str, alias: str) -> Response:
     """Point an alias at a version; 412 when `expected` says that it moved meanwhile."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, AliasBody)
-    before = digest_at(services, tenant_of(request), name, alias)
     version = await run_in_threadpool(
         services.registry.set_alias,
         tenant_of(request),
@@ -158,7 +151,6 @@ async def set_alias(request: Request, name: str, alias: str) -> Response:
         actor=actor_of(request),
         reason=body.reason,
     )
-    follow(services, alias, before, version)
     return JSONResponse(version.to_json())
 
 

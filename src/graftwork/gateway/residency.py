@@ -18,6 +18,7 @@ from graftwork.engine.request import AdapterHandle
 from graftwork.engine.residency import Residency
 from graftwork.errors import InvalidRequest
 from graftwork.gateway.disconnect import unless_gone
+from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.openapi import Answer, ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
@@ -26,7 +27,7 @@ from graftwork.protocol.body import Body
 from graftwork.protocol.errors import kind_of
 from graftwork.protocol.registry_answers import ResidencyList, VersionResidency
 from graftwork.protocol.residency import LoadBody, UnloadBody, UnpinBody
-from graftwork.registry.reference import Alias
+from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
 from graftwork.traffic.choice import Asked, Decision, choose, require_base
 
@@ -106,25 +107,19 @@ async def unload(request: Request, name: str) -> Response:
     return await _told(services, item, 202 if rows else 200)
 
 
-def digest_at(services: Services, tenant: str, name: str, alias: str) -> str | None:
-    """The version that an alias means now; None where it means none."""
-    view = services.snapshots.current().adapters.get((tenant, name))
-    found = view.find(Alias(alias)) if view is not None else None
-    return found.digest if found is not None else None
-
-
-def follow(services: Services, alias: str, before: str | None, version: Version) -> None:
-    """An alias moved from the digest `before` to `version`: bring that one to memory if the other was there.
-
-    Where it means another one now, this is a repeated answer, and nothing moved.
-    """
-    engine = services.engine.started
-    if engine is None or before in (None, version.digest):
+def follow(slot: EngineSlot, before: Snapshot, after: Snapshot) -> None:
+    """Bring to memory what aliases mean now where what they meant before is there, whoever moved them."""
+    if (engine := slot.started) is None:
         return
-    if digest_at(services, version.tenant, version.adapter, alias) != version.digest:
-        return
-    if version.base_digest == engine.outline.weights_digest:
-        engine.moved(before, AdapterHandle(version.digest, version.tenant, version.label))
+    for key, view in after.adapters.items():
+        if (old := before.adapters.get(key)) is None or old is view:
+            continue
+        for alias, version in view.aliases.items():
+            meant = old.aliases.get(alias)
+            if meant is None or meant.digest == version.digest:
+                continue
+            if version.base_digest == engine.outline.weights_digest:
+                engine.moved(meant.digest, AdapterHandle(version.digest, version.tenant, version.label))
 
 
 async def _load(request: Request, name: str, *, pin: bool) -> Response:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import signal
 import socket
 import sys
@@ -21,8 +23,8 @@ from graftwork.settings import Settings
 
 log = logging.getLogger(__name__)
 
-#: How long answers that are under way may go on after a stop was asked for, in seconds.
-FAREWELL_S = 10
+#: How long it may take, when `stop_grace_s` is over, to tell whoever still waits; then connections are cut, in seconds.
+LAST_WORDS_S = 5
 #: How long a client may leave unread what was sent to it before its connection is closed, in seconds.
 UNREAD_S = 30
 
@@ -51,14 +53,14 @@ def run_app(app: ASGIApp, slot: EngineSlot, settings: Settings, announce: Callab
         log_level=settings.log_level,
         access_log=False,
         lifespan="on",
-        timeout_graceful_shutdown=FAREWELL_S,
+        timeout_graceful_shutdown=math.ceil(settings.stop_grace_s) + LAST_WORDS_S,
         server_header=False,
     )
     announce(_url(listener))
     # uvicorn raises the signal again when it is done; this makes that an ordinary exit.
     before = {number: signal.signal(number, _exit) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        _Server(config, slot, _url(listener)).run(sockets=[listener])
+        _Server(config, slot, _url(listener), settings.stop_grace_s).run(sockets=[listener])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -70,13 +72,14 @@ def run_app(app: ASGIApp, slot: EngineSlot, settings: Settings, announce: Callab
 class _Server(uvicorn.Server):
     """Says once when it is ready, and stops by itself when the engine could not start or broke.
 
-    What can never be ready must not look alive.
+    What can never be ready must not look alive. When it is told to stop it takes nothing in any more, lets answers that
+    are under way go on for `grace_s`, and then stops the engine: whoever still waits gets an error, in a stream as its
+    last event, instead of a connection that is cut.
     """
 
-    def __init__(self, config: uvicorn.Config, slot: EngineSlot, url: str) -> None:
+    def __init__(self, config: uvicorn.Config, slot: EngineSlot, url: str, grace_s: float) -> None:
         super().__init__(config)
-        self._slot = slot
-        self._url = url
+        self._slot, self._url, self._grace_s = slot, url, grace_s
         self._said_ready = False
 
     async def on_tick(self, counter: int) -> bool:
@@ -84,6 +87,19 @@ class _Server(uvicorn.Server):
             self._said_ready = True
             log.info("ready at %s; Ctrl-C stops it", self._url)
         return await super().on_tick(counter) or self._slot.failure is not None
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        ending = asyncio.create_task(self._end_answers())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            ending.cancel()
+
+    async def _end_answers(self) -> None:
+        await asyncio.sleep(self._grace_s)
+        if self._slot.started is not None:
+            log.warning("answers that are still under way after %g s end with an error", self._grace_s)
+            await self._slot.stop()
 
 
 def _listen(host: str, port: int) -> socket.socket:

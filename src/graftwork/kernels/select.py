@@ -54,7 +54,9 @@ class Kernels:
     layers: Callable[[Sequence[Layer], Heads, float, float], Layers | None]  # all of a decode step's as one call
     #: Whether a row's bits are the same whatever rows are beside it; then parts run in tiles as well.
     deterministic: bool = False
-    launches: int = 0  # of adapter kernels, ever: base-only steps leave it alone
+    #: Calls of adapter kernels, ever: base-only steps leave it alone. Whatever is one operation here counts as one: a
+    #: group of sites, a part, or all layers of a decode step as one region, which has many kernels in it.
+    launches: int = 0
 
     def lowrank_add(self, x: Tensor, y: Tensor, group: Group, plan: LowRankPlan) -> None:
         """Add what the step's adapters have at some sites to y [tokens, out] in place; x is [tokens, in]."""

@@ -26,13 +26,15 @@ _FINE, _FINE_UP_TO = 4, 64  # more are filled up to a multiple of 4, and above 6
 _COMPARED = 1 << 16  # least elements of the outputs that are compared: few of them show another order in bfloat16
 
 Product = Callable[[Tensor], Tensor]
+#: For a number of threads and of rows, how many rows are computed at a time.
+Sizes = dict[tuple[int, int], int]
 
 
 class SteadyProducts:
     """Makes steady products: our own kernel's, else `SteadyLinear`s; those of a shape share what is found out of it."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[object, ...], dict[int, int]] = {}
+        self._found: dict[tuple[object, ...], Sizes] = {}
         self._memory = HugePages()
 
     def __call__(self, weight: Tensor, bias: Tensor | None) -> PackedLinear:
@@ -46,26 +48,21 @@ class SteadyLinear(PackedLinear):
     """As `PackedLinear`, a little slower.
 
     Args:
-        sizes: for a number of rows, how many are computed at a time; filled in as they are met.
+        sizes: filled in as they are met.
 
     Raises:
-        Refused: where even in tiles of one size a row's place in the tile changes its bits.
+        Refused: where even in tiles of one size a row's place in the tile changes its bits; also when it is called with
+            another number of threads than before, for which that is so.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, sizes: dict[int, int]) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, sizes: Sizes) -> None:
         super().__init__(weight, bias)
         self._sizes = sizes
-        if TILE not in sizes:
-            if not self._agrees(TILE):
-                raise Refused(
-                    f"The deterministic mode cannot be had here: products of {self.in_features} by {self.out_features} "
-                    "in this machine's matmul library depend on a row's place. Serve without `deterministic`."
-                )
-            sizes[TILE] = TILE
+        self._check_tile(torch.get_num_threads())
 
     def __call__(self, x: Tensor) -> Tensor:
         rows, product = len(x), super().__call__
-        size = self._sizes.get(rows) or self._find(rows)
+        size = self._sizes.get((torch.get_num_threads(), rows)) or self._find(rows)
         missing = -rows % size
         filled = F.pad(x, (0, 0, 0, missing)) if missing else x
         if len(filled) <= size:
@@ -73,9 +70,21 @@ class SteadyLinear(PackedLinear):
         return torch.cat([product(tile) for tile in _cut(filled, size)])[:rows]
 
     def _find(self, rows: int) -> int:
+        threads = torch.get_num_threads()
+        self._check_tile(threads)
         size = next(size for size in _candidates(rows) if size == TILE or self._agrees(size))
-        self._sizes[rows] = size
+        self._sizes[threads, rows] = size
         return size
+
+    def _check_tile(self, threads: int) -> None:
+        if (threads, TILE) in self._sizes:
+            return
+        if not self._agrees(TILE):
+            raise Refused(
+                f"The deterministic mode cannot be had here: products of {self.in_features} by {self.out_features} "
+                "in this machine's matmul library depend on a row's place. Serve without `deterministic`."
+            )
+        self._sizes[threads, TILE] = TILE
 
     def _agrees(self, size: int) -> bool:
         """Whether rows of random numbers have the same bits `size` at a time, in another order, as in tiles."""

@@ -10,6 +10,7 @@ from graftwork.protocol.body import Body
 
 MAX_ADAPTERS = 8
 MAX_SALT = 256
+MOST_PRIORITY = 1 << 31
 
 
 def read_salt(value: Any) -> str | None:
@@ -39,4 +40,4 @@ class AdapterFields(Body):
     #: Only requests with the same one share cached prompts; a secret keeps others from finding out what was asked.
     cache_salt: Annotated[str | None, BeforeValidator(read_salt)] = None
     #: As vLLM has it: of the same tenant's requests the smallest go first, and of equal ones the oldest. Absent: 0.
-    priority: Annotated[int | None, Field(ge=-(2**31), lt=2**31)] = None
+    priority: Annotated[int | None, Field(ge=-MOST_PRIORITY, lt=MOST_PRIORITY)] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -78,8 +79,12 @@ def problem(message: str, kind: Kind, *, status: int, **extra: object) -> dict[s
     return body | {key: value for key, value in extra.items() if value}
 
 
-def error_from(status: int, body: object) -> GraftworkError:
-    """The error that a server's answer stands for; the way back through the table."""
+def error_from(status: int, body: object, *, retry_after: str | None = None) -> GraftworkError:
+    """The error that a server's answer stands for; the way back through the table.
+
+    Args:
+        retry_after: the answer's header of that name; of its two forms the one in seconds is read.
+    """
     shape: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
     inner = shape.get("error")
     if isinstance(inner, Mapping):
@@ -89,7 +94,10 @@ def error_from(status: int, body: object) -> GraftworkError:
     found = found or [kind for kind in reversed(ERRORS) if kind.status == status]
     if not found and 400 <= status < 500:
         return InvalidRequest(message)
-    return _made((found or [INTERNAL])[0].error, message, shape)
+    error = _made((found or [INTERNAL])[0].error, message, shape)
+    if isinstance(error, Unavailable) and retry_after is not None and re.fullmatch("[0-9]{1,9}", retry_after):
+        error.retry_after_s = int(retry_after)
+    return error
 
 
 def _made(error: type[GraftworkError], message: str, shape: Mapping[str, Any]) -> GraftworkError:

@@ -29,9 +29,10 @@ class Tool(Body):
     function: Function
 
     def for_template(self) -> dict[str, Any]:
-        """As chat templates know it."""
-        return {"type": "function", "function": {"description": "", "parameters": {}, **self.function.model_dump(
-            exclude_none=True, exclude={"strict"})}}  # fmt: skip
+        """As chat templates know it; of what else the request says of it nothing reaches the prompt."""
+        one = self.function
+        known = {"name": one.name, "description": one.description or "", "parameters": one.parameters or {}}
+        return {"type": "function", "function": known}
 
 
 class NamedFunction(Body):
@@ -79,4 +80,6 @@ class ToolCall(Body):
     function: CalledFunction
 
     def for_template(self) -> dict[str, Any]:
-        return self.model_dump()
+        """As chat templates know it."""
+        called = {"name": self.function.name, "arguments": self.function.arguments}
+        return {"id": self.id, "type": self.type, "function": called}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -71,6 +71,8 @@ class SnapshotReader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        #: Told of each snapshot that took the place of another, the old one first, by whoever has read it; to be quick.
+        self.changed: Callable[[Snapshot, Snapshot], None] | None = None
         self._reading = threading.Lock()
         self._seen: tuple[int | None, Snapshot] = (None, EMPTY)
         self._told = False  # of every commit, so that nobody has to ask
@@ -87,9 +89,9 @@ class SnapshotReader:
         # NOTE: the data version is read before the tables. A commit in between is then read twice, never
         # missed.
         version = self._database.data_version()
-        seen, snapshot = self._seen
+        seen, _ = self._seen
         if version != seen:
-            self._seen = (version, read_snapshot(self._database, snapshot))
+            self._replace(version)
             if seen is None:
                 self._told = self._database.watch(self._reread)
         return self._seen[1]
@@ -97,8 +99,14 @@ class SnapshotReader:
     def _reread(self) -> None:
         """Called when there may be commits; raises Unavailable where they cannot be read, to be called again."""
         with self._reading:
-            version, known = self._seen
-            self._seen = (version, read_snapshot(self._database, known))
+            self._replace(self._seen[0])
+
+    def _replace(self, version: int | None) -> None:
+        known = self._seen[1]
+        snapshot = read_snapshot(self._database, known)
+        self._seen = version, snapshot
+        if self.changed is not None and known is not EMPTY and snapshot is not known:
+            self.changed(known, snapshot)
 
 
 def read_snapshot(database: Database, known: Snapshot = EMPTY) -> Snapshot:

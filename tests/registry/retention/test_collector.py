@@ -32,14 +32,15 @@ def test_a_deleted_versions_bytes_are_gone_from_everywhere_and_the_report_says_s
     yard.push("tone", WEIGHTS)
     yard.push("voice", b"other weights")  # its config is the same blob
     digest = digest_of(WEIGHTS)
-    yard.store.set_aside("local", digest)
+    damaged = yard.spoil(WEIGHTS)
     yard.upload(WEIGHTS)
     forms = yard.root / "forms" / "local"
     forms.mkdir(parents=True)
     (forms / "damaged.form").write_bytes(WEIGHTS)
     with yard.uploads.continued("local", digest, 0) as file:
         file.write(WEIGHTS)
-    assert yard.files(WEIGHTS) == ["artifacts", "artifacts", "bundles", "forms", "uploads"]
+    assert yard.files(WEIGHTS) == ["artifacts", "bundles", "forms", "uploads"]
+    assert yard.files(damaged) == ["artifacts"]
     yard.delete("tone:1.0.0")
     looked = yard.look()
     assert yard.collect() == looked
@@ -51,7 +52,7 @@ def test_a_deleted_versions_bytes_are_gone_from_everywhere_and_the_report_says_s
         ("upload", ""),
     ]
     assert looked.erased == ("tone:1.0.0",)
-    assert yard.files(WEIGHTS) == []
+    assert yard.files(WEIGHTS) == yard.files(damaged) == []
     yard.check()
     assert yard.look().items == ()
     with yard.desk.database.reading() as tx:
@@ -65,7 +66,7 @@ def test_a_blob_that_another_version_has_stays(yard: Yard) -> None:
     assert yard.collect().items == ()  # copies are the same, too
     yard.delete("voice:1.0.0")
     assert {item.kind for item in yard.collect().items} == {"blob", "copy"}
-    assert yard.files(WEIGHTS) == []
+    assert yard.files(WEIGHTS) == yard.files(damaged) == []
 
 
 def test_the_same_bytes_may_come_back(yard: Yard) -> None:
@@ -92,7 +93,7 @@ def test_what_is_young_stays_and_is_counted(yard: Yard) -> None:
 
 def test_quarantined_damage_of_a_version_stays_for_its_time(yard: Yard) -> None:
     yard.push("tone", WEIGHTS)
-    yard.store.set_aside("local", digest_of(WEIGHTS))
+    yard.spoil(WEIGHTS)
     yard.upload(WEIGHTS)
     assert yard.collect(Bounds(older_than_s=0)).items == ()
     assert told(yard.collect(Bounds(older_than_s=0, quarantine_s=0)).items) == [("quarantined", "")]

@@ -55,9 +55,10 @@ class BlobStore(Protocol):
         ...
 
     def set_aside(self, tenant: str, digest: str) -> None:
-        """Move the blob to the tenant's quarantine, for whoever wants to know what happened; it is there no more.
+        """Keep a damaged blob's bytes in the tenant's quarantine, for whoever wants to know; it is there no more.
 
-        Does nothing where there is none.
+        Does nothing where there is none, or where it is whole: since the caller looked, somebody else may have set the
+        damaged one aside and put the right bytes.
         """
         ...
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from graftwork.access.tenants import check_tenant
-from graftwork.artifacts.digest import CHUNK_BYTES, check_digest, digest_named, hex_of, verified
+from graftwork.artifacts.digest import CHUNK_BYTES, arrives, check_digest, digest_named, hex_of, verified
 from graftwork.artifacts.partial import partial_folder, sweep
 from graftwork.artifacts.stored import Stored
 from graftwork.artifacts.stores.form import PLAIN, QUARANTINE, Form
@@ -63,15 +63,23 @@ class LocalStore:
                 return None
 
     def open(self, tenant: str, digest: str) -> Iterator[bytes]:
-        path = self._path(tenant, digest)
+        return self._read(self._path(tenant, digest), tenant, digest)
+
+    def _read(self, path: Path, tenant: str, digest: str) -> Iterator[bytes]:
         blob = self._form.plain(tenant, digest, _chunks(path, digest))
         return verified(blob, digest, what=f"Blob {digest} of {tenant}")
 
     def set_aside(self, tenant: str, digest: str) -> None:
-        path, aside = self._path(tenant, digest), self._path(tenant, digest, aside=True)
+        path = self._path(tenant, digest)
+        folder = self._root / tenant / QUARANTINE
         with _translated(path, "written"), suppress(FileNotFoundError):
-            aside.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(aside)
+            folder.mkdir(parents=True, exist_ok=True)
+            taken = path.replace(folder / f"{path.name}-{secrets.token_hex(4)}")
+            back = True
+            try:  # it is judged where nobody can put another in its place
+                back = arrives(self._read(taken, tenant, digest))
+            finally:
+                taken.replace(path if back else folder / path.name)
 
     def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:
         folder = self._root / check_tenant(tenant) / (QUARANTINE if aside else self._form.folder)

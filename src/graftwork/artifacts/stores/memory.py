@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from graftwork.access.tenants import check_tenant
-from graftwork.artifacts.digest import check_digest, verified
+from graftwork.artifacts.digest import arrives, check_digest, verified
 from graftwork.artifacts.stored import Stored
 from graftwork.artifacts.stores.form import Form
 from graftwork.errors import Damaged
@@ -39,7 +39,7 @@ class MemoryStore:
 
     def set_aside(self, tenant: str, digest: str) -> None:
         key = _key(tenant, digest)
-        if key in self.blobs:
+        if key in self.blobs and not arrives(self.open(tenant, digest)):
             self.aside[key] = self.blobs.pop(key)
 
     def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:

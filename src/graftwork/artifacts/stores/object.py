@@ -15,16 +15,17 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
 from graftwork.access.tenants import check_tenant
-from graftwork.artifacts.digest import check_digest, digest_named, hex_of, verified
+from graftwork.artifacts.digest import arrives, check_digest, digest_named, hex_of, verified
 from graftwork.artifacts.stored import Stored
 from graftwork.artifacts.stores.form import PLAIN, QUARANTINE, Form, pieces
 from graftwork.errors import Damaged, Unavailable
 
 if TYPE_CHECKING:
+    from obstore import UpdateVersion
     from obstore.store import ClientConfig, RetryConfig
 
 #: Bytes of one request. S3 takes up to 10,000 parts: blobs of up to 80 GB.
@@ -61,35 +62,44 @@ class ObjectStore:
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
         key = self._key(tenant, digest)
         blob = verified(chunks, digest, what=f"Upload of {digest}")
-        if self._is_whole(tenant, digest):
+        there = self._stored_size(key)
+        if there is not None and arrives(self.open(tenant, digest)):
             return sum(map(len, blob))
+        if there:
+            self._keep_damage(tenant, digest)
         parts = pieces(self._form.stored(tenant, digest, blob), PART_BYTES)
         first, second = next(parts, b""), next(parts, None)
         with self._translated("written"):
             if second is None:
                 with suppress(AlreadyExistsError):  # somebody was faster, with the same bytes
-                    obstore.put(self._store, key, first, mode="create")
+                    obstore.put(self._store, key, first, mode="create" if there is None else "overwrite")
                 size = len(first)
             else:
                 size = self._put_in_parts(key, chain((first, second), parts))
         return self._form.plain_size(size)
 
     def has(self, tenant: str, digest: str) -> int | None:
-        key = self._key(tenant, digest)
-        with self._translated("read"):
-            try:
-                return self._form.plain_size(obstore.head(self._store, key)["size"])
-            except FileNotFoundError:
-                return None
+        size = self._stored_size(self._key(tenant, digest))
+        if size is None or (not size and not arrives(self.open(tenant, digest))):  # or only its place, which is empty
+            return None
+        return self._form.plain_size(size)
 
     def open(self, tenant: str, digest: str) -> Iterator[bytes]:
         stored = self._chunks(self._key(tenant, digest), digest)
         return verified(self._form.plain(tenant, digest, stored), digest, what=f"Blob {digest} of {tenant}")
 
     def set_aside(self, tenant: str, digest: str) -> None:
-        key, aside = self._key(tenant, digest), self._key(tenant, digest, aside=True)
-        with self._translated("written"), suppress(FileNotFoundError):
-            obstore.rename(self._store, key, aside, overwrite=True)
+        # Nothing is deleted: in the moment before, somebody may put the right bytes. The object is emptied if it is
+        # still the one that was read.
+        key = self._key(tenant, digest)
+        with self._translated("written"), suppress(FileNotFoundError, PreconditionError):
+            seen = obstore.head(self._store, key)
+            if seen["size"] and not arrives(self.open(tenant, digest)):
+                self._keep_damage(tenant, digest)
+                same: UpdateVersion = {"e_tag": seen["e_tag"]}
+                if seen["version"] is not None:
+                    same["version"] = seen["version"]
+                obstore.put(self._store, key, b"", mode=same)
 
     def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:
         return self._objects(f"{check_tenant(tenant)}/{QUARANTINE if aside else self._form.folder}/")
@@ -110,17 +120,17 @@ class ObjectStore:
                     if (digest := digest_named(found["path"].rpartition("/")[2])) is not None:
                         yield Stored(digest, found["size"], found["last_modified"].timestamp())
 
-    def _is_whole(self, tenant: str, digest: str) -> bool:
-        """Whether the blob is there with the right bytes; damaged ones are set aside."""
-        if self.has(tenant, digest) is None:
-            return False
-        try:
-            for _ in self.open(tenant, digest):
-                pass
-        except Damaged:
-            self.set_aside(tenant, digest)
-            return False
-        return True
+    def _stored_size(self, key: str) -> int | None:
+        with self._translated("read"):
+            try:
+                size: int = obstore.head(self._store, key)["size"]
+            except FileNotFoundError:
+                return None
+        return size
+
+    def _keep_damage(self, tenant: str, digest: str) -> None:
+        with self._translated("written"), suppress(FileNotFoundError):
+            obstore.copy(self._store, self._key(tenant, digest), self._key(tenant, digest, aside=True))
 
     def _put_in_parts(self, key: str, parts: Iterable[bytes]) -> int:
         # Visible when the last part was acknowledged and not before; when the parts break off, none stays. Writers
