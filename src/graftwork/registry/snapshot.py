@@ -75,6 +75,7 @@ class SnapshotReader:
         self.changed: Callable[[Snapshot, Snapshot], None] | None = None
         self._reading = threading.Lock()
         self._seen: tuple[int | None, Snapshot] = (None, EMPTY)
+        self._tells: bool | None = None  # whether the database does; None until it was asked
         self._told = False  # of every commit, so that nobody has to ask
 
     def current(self) -> Snapshot:
@@ -86,14 +87,14 @@ class SnapshotReader:
             return self._refresh()
 
     def _refresh(self) -> Snapshot:
-        # NOTE: the data version is read before the tables. A commit in between is then read twice, never
-        # missed.
+        # NOTE: one begins to be told, and the data version is read, before the tables. A commit in between is then
+        # read twice, never missed.
+        if self._tells is None:
+            self._tells = self._database.watch(self._reread)
         version = self._database.data_version()
-        seen, _ = self._seen
-        if version != seen:
+        if version != self._seen[0]:
             self._replace(version)
-            if seen is None:
-                self._told = self._database.watch(self._reread)
+        self._told = self._tells
         return self._seen[1]
 
     def _reread(self) -> None:
