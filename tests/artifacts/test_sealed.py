@@ -118,6 +118,16 @@ def test_sealed_and_plain_blobs_are_never_taken_for_one_another(tmp_path: Path) 
         list(store.open("local", DIGEST))
 
 
+def test_what_was_plain_before_the_keys_is_listed_and_goes_too(tmp_path: Path) -> None:
+    LocalStore(tmp_path).put("local", DIGEST, [b"hello"])
+    store = LocalStore(tmp_path, SEALED)
+    assert [one.digest for one in store.list("local")] == [DIGEST]
+    store.put("local", DIGEST, [b"hello"])
+    store.delete("local", DIGEST)
+    assert list(store.list("local")) == []
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
 def keyring(tmp_path: Path, **changes: Any) -> Path:
     keys = {name: base64.b64encode(key).decode() for name, key in KEYS.items()}
     path = tmp_path / "keys.json"

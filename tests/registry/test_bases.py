@@ -13,6 +13,7 @@ from graftwork.access import events
 from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.models.base_identity import BaseIdentity
 from graftwork.registry.bases import Bases, stored_manifests
+from graftwork.registry.retention.deletion import Deletions
 
 if TYPE_CHECKING:
     from support.desk import Desk
@@ -80,6 +81,10 @@ def test_adapters_and_bases_share_their_names(bases: Bases, desk: Desk) -> None:
     bases.register("local", "tiny", TINY, actor="me")
     with pytest.raises(Conflict, match="name of a base"):
         desk.push(1, "tiny")
+    Deletions(desk.database).delete("local", "tone:1.0.0", actor="me")
+    bases.register("local", "tone", TINY, actor="me")  # the adapter of that name is gone
+    with pytest.raises(Conflict, match="name of a base"):
+        desk.push(1, "tone")
 
 
 def test_the_database_refuses_to_change_a_record(bases: Bases, desk: Desk) -> None:

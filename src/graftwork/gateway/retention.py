@@ -172,10 +172,11 @@ def _resource(adapter: str, rules: Rules) -> dict[str, Any]:
 def _pinned(services: Services) -> HolderRule:
     """What is pinned in this server's memory is needed there."""
     engine = services.engine.started
-    pinned = {digest for digest, one in engine.residency().items() if one.pinned} if engine is not None else set()
+    held = engine.residency() if engine is not None else {}
+    pinned = {(one.tenant, digest) for digest, one in held.items() if one.pinned}
 
     def pins(_: Standing, version: Version) -> Iterable[Holder]:
-        if version.digest in pinned:
+        if (version.tenant, version.digest) in pinned:
             yield Holder("pin", version.label, version.label, f"{version.label} is pinned in the server's memory")
 
     return pins

@@ -74,6 +74,12 @@ def summaries(tx: Transaction, tenant: str, *, after: str, limit: int) -> list[A
     return [_summary(row, counted[row.name], found, pointers.get(row.name, {})) for row in rows]
 
 
+def undescribe(tx: Transaction, tenant: str, name: str) -> None:
+    """Take away what somebody said of an adapter."""
+    own = and_(adapters.c.tenant == tenant, adapters.c.name == name)
+    tx.execute(update(adapters).where(own).values(display_name="", description=""))
+
+
 def has_versions() -> ColumnElement[bool]:
     """Of a row of adapters: what was deleted with all its versions keeps its row, and its numbers."""
     own = and_(versions.c.tenant == adapters.c.tenant, versions.c.adapter == adapters.c.name)

@@ -18,6 +18,7 @@ from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import adapters, bases, checkpoints
 from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.models.base_identity import BaseIdentity
+from graftwork.registry.adapters import has_versions
 from graftwork.registry.page import check_page_size
 
 CREATED = "base.created"
@@ -126,7 +127,8 @@ class Bases:
         return BaseRecord.from_row(row)
 
     def _insert(self, tx: Transaction, tenant: str, name: str, identity: BaseIdentity, actor: str) -> BaseRecord:
-        if tx.execute(select(adapters.c.name).where(adapters.c.tenant == tenant, adapters.c.name == name)).first():
+        own = select(adapters.c.name).where(adapters.c.tenant == tenant, adapters.c.name == name, has_versions())
+        if tx.execute(own).first():
             raise Conflict(f"{name} is the name of an adapter; give the base another one.")
         now = timestamp(self._clock())
         last = select(func.coalesce(func.max(bases.c.sequence), 0)).where(_named(tenant, name))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import and_, delete, or_, select
 
 from graftwork.access.clock import timestamp
 from graftwork.db import Transaction
@@ -53,20 +53,25 @@ def keep(tx: Transaction, tenant: str, once: Once, answer: Mapping[str, Any], *,
         "answer": canonical(dict(answer), what="answer"),
         "created_at": timestamp(now),
     }
-    tx.execute(delete(idempotency_keys).where(idempotency_keys.c.created_at < timestamp(now - KEPT)))
+    old = idempotency_keys.c.created_at < timestamp(now - KEPT)
+    same = and_(idempotency_keys.c.tenant == tenant, idempotency_keys.c.key == once.key)
+    tx.execute(delete(idempotency_keys).where(or_(old, same)))
     tx.execute(idempotency_keys.insert().values(row))
 
 
 def numbered(
-    tx: Transaction, tenant: str, once: Once | None, make: Callable[[], tuple[int, bool]], *, now: datetime
+    tx: Transaction, version: Version, once: Once | None, make: Callable[[], tuple[int, bool]], *, now: datetime
 ) -> tuple[int, bool]:
-    """The number of what `make` makes, and whether it is new; or of what it made before, for the same request."""
-    known = None if once is None else recall(tx, tenant, once)
-    if known is not None:
+    """The number of what `make` adds to a version, and whether it is new; or what the same request added before.
+
+    What it added to a version that was deleted since is not there: the same bytes, pushed again, are another version.
+    """
+    known = None if once is None else recall(tx, version.tenant, once)
+    if known is not None and known["sequence"] == version.sequence:
         return known["number"], known["created"]
     number, created = make()
     if once is not None:
-        keep(tx, tenant, once, {"number": number, "created": created}, now=now)
+        keep(tx, version.tenant, once, {"number": number, "created": created, "sequence": version.sequence}, now=now)
     return number, created
 
 

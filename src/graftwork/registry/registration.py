@@ -37,6 +37,8 @@ def register(tx: Transaction, pushed: Version, described: Described = NOTHING) -
     for one in taken:
         if one.semver == pushed.semver:
             raise _number_taken(pushed, one)
+    if all(one.deleted_at for one in taken) and bases.has_name(tx, pushed.tenant, pushed.adapter):
+        raise Conflict(f"{pushed.adapter} is the name of a base model; push the adapter under another name.")
     version = replace(pushed, semver=pushed.semver or next_semver(one.semver for one in taken))
     return _insert(tx, version, described), True
 
@@ -66,8 +68,6 @@ def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:
 def _insert(tx: Transaction, version: Version, described: Described) -> Version:
     last = adapters.last_sequence(tx, version.tenant, version.adapter)
     if last is None:
-        if bases.has_name(tx, version.tenant, version.adapter):
-            raise Conflict(f"{version.adapter} is the name of a base model; push the adapter under another name.")
         adapters.insert(tx, version.tenant, version.adapter, at=version.created_at, actor=version.created_by)
         _append(tx, version, ADAPTER_CREATED, {"name": version.adapter})
     sequence = adapters.take_sequence(tx, version.tenant, version.adapter, last or 0)

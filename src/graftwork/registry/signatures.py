@@ -99,7 +99,7 @@ class Signatures:
             version = still(tx, version)
             self._stored(tenant, bundle)  # again: here no collection can run beside
             number, created = idempotency.numbered(
-                tx, tenant, once, lambda: self._add(tx, version, made), now=self._clock()
+                tx, version, once, lambda: self._add(tx, version, made), now=self._clock()
             )
             return _at(tx, version, number), created
 

@@ -18,6 +18,7 @@ from graftwork.registry.documents import documents as module
 from graftwork.registry.documents.document import Content, Document
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.idempotency import Once
+from graftwork.registry.retention.deletion import Deletions
 
 if TYPE_CHECKING:
     from support.desk import Desk
@@ -123,6 +124,17 @@ def test_a_key_is_used_once(shelf: Shelf) -> None:
     assert (again.id, created) == ("1", True)
     with pytest.raises(Conflict, match="another request"):
         shelf.documents.add("local", "tone", shelf.content("x"), actor="me", once=Once("key", sha256("else")))
+
+
+def test_a_key_is_of_what_was_added_to_a_version_that_is_there(shelf: Shelf, desk: Desk) -> None:
+    once, reference = Once("key", sha256("request")), f"tone@{desk.manifest(1).digest()}"
+    shelf.documents.add("local", reference, shelf.content("one"), actor="me", once=once)
+    Deletions(desk.database).delete("local", "tone:1.0.0", actor="me")
+    desk.push(1)
+    shelf.add("two", "two.md")
+    for _ in range(2):
+        again, _ = shelf.documents.add("local", reference, shelf.content("one"), actor="me", once=once)
+        assert (again.id, again.content.name) == ("2", "report.md")
 
 
 def test_another_tenants_version_is_as_unknown_as_none(shelf: Shelf, desk: Desk) -> None:

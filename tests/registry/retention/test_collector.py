@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import threading
@@ -10,11 +11,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from graftwork.access.events import verify_chain
+from graftwork.db.schema import signatures
 from graftwork.errors import Conflict, GraftworkError, Unavailable
+from graftwork.models.base_identity import BaseIdentity
+from graftwork.protocol.evaluations import EvaluationBody
+from graftwork.registry.bases import Bases
+from graftwork.registry.documents.document import Content
+from graftwork.registry.documents.documents import Documents
+from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.retention import collection, collector
 from graftwork.registry.retention.rules import EVERY, Rules
 from graftwork.registry.retention.sweep import Bounds, Item
-from support.pushes import digest_of
+from support.evaluations import task
+from support.pushes import digest_of, manifest_of
 from support.scale import times
 from support.yard import Yard
 
@@ -251,3 +260,29 @@ def test_collections_in_a_loop_beside_pushes_lose_nothing(yard: Yard) -> None:
     yard.collect()
     yard.check()
     assert yard.look().items == ()
+
+
+def test_files_of_documents_signatures_evaluations_and_bases_stay_as_long_as_they_are_wanted(yard: Yard) -> None:
+    version, database, store = yard.push("tone", WEIGHTS), yard.desk.database, yard.store
+    report, scored, signed, base = (put(yard, data) for data in (b"report", b"scored", b"signed", b"base"))
+    Documents(database, store).add(
+        "local", "tone", Content("other", "report.md", "text/markdown", len(b"report"), report, ""), actor="me"
+    )
+    body = EvaluationBody.read(json.dumps(task(reports=[{"name": "scored", "digest": scored}])).encode())
+    Evaluations(database, store).add("local", "tone", body, actor="me")
+    with database.transaction() as tx:
+        of = {"tenant": "local", "adapter": "tone", "sequence": version.sequence, "number": 1}
+        key = {"fingerprint": signed, "algorithm": "ed25519", "public_key": "", "bundle": signed, "size": 6}
+        tx.execute(signatures.insert().values(**of, **key, created_at="then", created_by="me"))
+    tiny = BaseIdentity("org/tiny", "main", "LlamaForCausalLM", signed, base)
+    Bases(database).register("local", "tiny", tiny, manifest=manifest_of({"config.json": b"base"}), actor="me")
+    assert yard.collect().items == ()
+    yard.delete("tone:1.0.0")
+    yard.collect()
+    left = {digest for digest in (report, scored, signed, base) if store.has("local", digest) is not None}
+    assert left == {base}
+
+
+def put(yard: Yard, data: bytes) -> str:
+    yard.store.put("local", digest_of(data), [data])
+    return digest_of(data)

@@ -13,9 +13,12 @@ from graftwork.access.events import verify_chain
 from graftwork.db.canonical import sha256
 from graftwork.errors import Conflict, Held, InvalidRequest, NotFound, UnknownModel
 from graftwork.registry import SnapshotReader, parse_reference
+from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.idempotency import Once
 from graftwork.registry.retention.rules import EVERY, Rules
+from graftwork.registry.search.search import Searches
 from graftwork.registry.snapshot import read_snapshot
+from graftwork.registry.tags import Tags
 
 if TYPE_CHECKING:
     from support.desk import Desk
@@ -216,3 +219,15 @@ def test_an_answer_under_an_idempotency_key_stays_what_it_was(yard: Yard) -> Non
     yard.delete("tone:1.0.0")
     again = yard.desk.registry.push("local", "tone", manifest, account={}, actor="me", once=once, **facts)  # type: ignore[arg-type]
     assert again == first
+
+
+def test_what_was_said_of_a_deleted_adapter_is_not_said_of_the_next_one_of_its_name(yard: Yard) -> None:
+    yard.push("tone", b"one")
+    Tags(yard.desk.database).set("local", "tone", "approved", "yes", actor="me")
+    Descriptions(yard.desk.database).set("local", "tone", display_name="Tone", actor="me")
+    yard.retention.set("local", "tone", Rules(keep_last=1), actor="me")
+    yard.deletions.delete_adapter("local", "tone", actor="me")
+    yard.push("tone", b"two")
+    searches = Searches(yard.desk.database)
+    assert searches.find("local", "has tag.approved").items == searches.find("local", "has display_name").items == ()
+    assert "tone" not in dict(yard.retention.list("local").items)

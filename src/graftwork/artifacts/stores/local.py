@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -15,7 +16,7 @@ from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import CHUNK_BYTES, arrives, check_digest, digest_named, hex_of, verified
 from graftwork.artifacts.partial import partial_folder, sweep
 from graftwork.artifacts.stored import Stored
-from graftwork.artifacts.stores.form import PLAIN, QUARANTINE, Form
+from graftwork.artifacts.stores.form import FOLDERS, PLAIN, QUARANTINE, Form
 from graftwork.errors import Damaged, InvalidRequest, Unavailable
 
 #: What says that there is no such file, or something else in its place; any other error is of the moment, not of it.
@@ -82,17 +83,21 @@ class LocalStore:
                 taken.replace(path if back else folder / path.name)
 
     def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:
-        folder = self._root / check_tenant(tenant) / (QUARANTINE if aside else self._form.folder)
-        return self._files(folder, "*" if aside else "*/*")
+        own = self._root / check_tenant(tenant)
+        if aside:
+            return self._files(own / QUARANTINE, "*")
+        return chain.from_iterable(self._files(own / folder, "*/*") for folder in FOLDERS)
 
     def delete(self, tenant: str, digest: str, *, aside: bool = False) -> None:
-        path = self._path(tenant, digest, aside=aside)
-        with _translated(path, "written"):
-            path.unlink(missing_ok=True)
+        name, own = hex_of(check_digest(digest)), self._root / check_tenant(tenant)
+        places = [own / QUARANTINE / name] if aside else [own / folder / name[:2] / name for folder in FOLDERS]
+        for path in places:
+            with _translated(path, "written"):
+                path.unlink(missing_ok=True)
 
-    def _path(self, tenant: str, digest: str, *, aside: bool = False) -> Path:
-        name, folder = hex_of(check_digest(digest)), self._root / check_tenant(tenant)
-        return folder / QUARANTINE / name if aside else folder / self._form.folder / name[:2] / name
+    def _path(self, tenant: str, digest: str) -> Path:
+        name = hex_of(check_digest(digest))
+        return self._root / check_tenant(tenant) / self._form.folder / name[:2] / name
 
     @staticmethod
     def _files(folder: Path, pattern: str) -> Iterator[Stored]:

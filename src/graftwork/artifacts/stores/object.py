@@ -21,7 +21,7 @@ from obstore.store import from_url
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import arrives, check_digest, digest_named, hex_of, verified
 from graftwork.artifacts.stored import Stored
-from graftwork.artifacts.stores.form import PLAIN, QUARANTINE, Form, pieces
+from graftwork.artifacts.stores.form import FOLDERS, PLAIN, QUARANTINE, Form, pieces
 from graftwork.errors import Damaged, Unavailable
 
 if TYPE_CHECKING:
@@ -102,16 +102,19 @@ class ObjectStore:
                 obstore.put(self._store, key, b"", mode=same)
 
     def list(self, tenant: str, *, aside: bool = False) -> Iterator[Stored]:
-        return self._objects(f"{check_tenant(tenant)}/{QUARANTINE if aside else self._form.folder}/")
+        folders = (QUARANTINE,) if aside else FOLDERS
+        return chain.from_iterable(self._objects(f"{check_tenant(tenant)}/{folder}/") for folder in folders)
 
     def delete(self, tenant: str, digest: str, *, aside: bool = False) -> None:
-        key = self._key(tenant, digest, aside=aside)
-        with self._translated("written"), suppress(FileNotFoundError):
-            obstore.delete(self._store, key)
+        for folder in (QUARANTINE,) if aside else FOLDERS:
+            with self._translated("written"), suppress(FileNotFoundError):
+                obstore.delete(self._store, self._key(tenant, digest, folder))
 
-    def _key(self, tenant: str, digest: str, *, aside: bool = False) -> str:
+    def _key(self, tenant: str, digest: str, folder: str = "") -> str:
         name, own = hex_of(check_digest(digest)), check_tenant(tenant)
-        return f"{own}/{QUARANTINE}/{name}" if aside else f"{own}/{self._form.folder}/{name[:2]}/{name}"
+        if folder == QUARANTINE:
+            return f"{own}/{folder}/{name}"
+        return f"{own}/{folder or self._form.folder}/{name[:2]}/{name}"
 
     def _objects(self, prefix: str) -> Iterator[Stored]:
         with self._translated("read"):
@@ -130,7 +133,7 @@ class ObjectStore:
 
     def _keep_damage(self, tenant: str, digest: str) -> None:
         with self._translated("written"), suppress(FileNotFoundError):
-            obstore.copy(self._store, self._key(tenant, digest), self._key(tenant, digest, aside=True))
+            obstore.copy(self._store, self._key(tenant, digest), self._key(tenant, digest, QUARANTINE))
 
     def _put_in_parts(self, key: str, parts: Iterable[bytes]) -> int:
         # Visible when the last part was acknowledged and not before; when the parts break off, none stays. Writers

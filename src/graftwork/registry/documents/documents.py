@@ -67,7 +67,7 @@ class Documents:
             version = still(tx, version)
             self._check_stored(tenant, content)  # again: here no collection can run beside
             number, created = idempotency.numbered(
-                tx, tenant, once, lambda: self._add(tx, version, content, actor), now=self._clock()
+                tx, version, once, lambda: self._add(tx, version, content, actor), now=self._clock()
             )
             return self._at(tx, version, str(number)), created
 

@@ -107,8 +107,8 @@ class Collector:
             also: who needs versions that the database does not know of.
 
         Raises:
-            Conflict: another collection has begun. Unavailable: the store or the database does not answer. What was
-                removed before is gone.
+            Conflict: another collection has begun.
+            Unavailable: the store or the database does not answer. What was removed before is gone.
         """
         plan = self._plan(tenant, bounds, also)
         if not plan.items:
@@ -173,8 +173,9 @@ class Collector:
             with self._database.transaction() as tx:
                 until_s = time.monotonic() + BATCH_S
                 collection.check_own(tx, tenant, begun)
-                kept |= wanted(tx, tenant, after=position)
-                position = events.head(tx)
+                if (head := events.head(tx)) != position:  # whatever wants a blob tells the log
+                    kept |= wanted(tx, tenant, after=position)
+                    position = head
                 unwanted = [item for item in batch if item.digest not in kept]
                 with ThreadPoolExecutor(AT_ONCE) as pool:
                     list(pool.map(partial(self._remove_blob, tenant, until_s), unwanted))

@@ -10,6 +10,7 @@ from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.db import Database, Transaction
 from graftwork.errors import InvalidRequest
 from graftwork.registry import aliases, versions
+from graftwork.registry.adapters import undescribe
 from graftwork.registry.reading import find, parsed, view_for, view_of
 from graftwork.registry.reference import Newest
 from graftwork.registry.retention import holders
@@ -22,6 +23,7 @@ from graftwork.registry.retention.holders import (
     holders_of,
     refuse_held,
 )
+from graftwork.registry.retention.rules import drop_rules
 from graftwork.registry.retention.standing import derivations, standing_of, without_own
 from graftwork.registry.search.indexing import forget
 from graftwork.registry.subjects import subject_of
@@ -99,6 +101,9 @@ class Deletions:
                 aliases.move(tx, tenant, name, alias, before=found.sequence, after=None, at=at, actor=actor)
             for found in view.versions:
                 delete_version(tx, found, actor=actor, reason=reason, at=at)
+            forget(tx, tenant, name, 0)  # its own tags and words: a later adapter of this name is another one
+            undescribe(tx, tenant, name)
+            drop_rules(tx, tenant, name, actor=actor, at=at)
             gone = {alias: found.brief() for alias, found in view.aliases.items()}
             payload = {"name": name, "versions": len(view.versions), "aliases": gone, "reason": reason}
             events.append(tx, tenant, actor, ADAPTER_DELETED, subject_of(name), payload, at=at)

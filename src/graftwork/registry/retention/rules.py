@@ -97,11 +97,8 @@ class Retention:
             NotFound: it has none of its own.
         """
         with self._database.transaction() as tx:
-            before = _own(tx, tenant, adapter)
-            if before is None:
+            if not drop_rules(tx, tenant, adapter, actor=actor, at=timestamp(self._clock())):
                 raise NotFound(f"There are no retention rules for {adapter or 'all adapters'}.")
-            _remove(tx, tenant, adapter)
-            _tell(tx, tenant, adapter, actor, RULES_REMOVED, before, None, timestamp(self._clock()))
 
     def list(self, tenant: str, *, page_size: int = 100, page_token: str | None = None) -> Page[tuple[str, Rules]]:
         """All rules by adapter, those of `EVERY` first; pass `next_page_token` on to get the next ones."""
@@ -121,6 +118,16 @@ class Retention:
 def rules_of(tx: Transaction, tenant: str, adapter: str) -> Rules:
     """What holds for an adapter: its own rules, else the tenant's, else that everything stays."""
     return _own(tx, tenant, adapter) or _own(tx, tenant, EVERY) or Rules()
+
+
+def drop_rules(tx: Transaction, tenant: str, adapter: str, *, actor: str, at: str) -> bool:
+    """Take an adapter's own rules away; False where it has none."""
+    before = _own(tx, tenant, adapter)
+    if before is None:
+        return False
+    _remove(tx, tenant, adapter)
+    _tell(tx, tenant, adapter, actor, RULES_REMOVED, before, None, at)
+    return True
 
 
 def has_rules(tx: Transaction, tenant: str) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import or_, select
+from sqlalchemy import Row, or_, select
 
 from graftwork.access import events
 from graftwork.db import Transaction
@@ -19,7 +19,7 @@ from graftwork.registry.retention.holders import Standing
 from graftwork.registry.retention.holds import holds_of
 from graftwork.registry.retention.rules import rules_of
 from graftwork.registry.subjects import subject_of
-from graftwork.registry.versions import LIVE, WHOLE, Version
+from graftwork.registry.versions import LIGHT, LIVE, Version
 from graftwork.registry.view import AdapterView
 
 #: The fields of a version's metadata that name what it was made of.
@@ -37,8 +37,9 @@ class Derivation:
 def derivations(tx: Transaction, tenant: str) -> list[Derivation]:
     """All of a tenant, from the versions that have parents at all."""
     says_so = or_(*(versions.c.metadata.contains(f'"{field}"') for field in MADE_OF))
-    query = select(*WHOLE).where(versions.c.tenant == tenant, LIVE, says_so)
-    found = [Version.from_row(row) for row in tx.execute(query)]
+    query = select(*LIGHT, versions.c.metadata).where(versions.c.tenant == tenant, LIVE, says_so)
+    rows: Iterable[Row[Any]] = tx.execute(query)
+    found = [Version.from_row(row) for row in rows]
     made = [Derivation(version, tuple(_parents(version.metadata or {}))) for version in found]
     return [one for one in made if one.parents]
 
