@@ -324,3 +324,10 @@ def test_keys_of_versions_have_their_order(core: list[str], pre: str) -> None:
     one = ".".join(core) + pre
     for other in ("0.1.9", "1.0.0", "1.0.0-a", "9.10.1-a.b", "10.0.0-10", "1.1.1-1.a"):
         assert (version_key(one) < version_key(other)) == (Version.parse(one) < Version.parse(other)), (one, other)
+
+
+@pytest.mark.parametrize("filter", ["version >= 1.0", 'has metrics."mmlu/f 1"', "meta.n >= 0 and version < 9.0"])
+def test_a_filter_and_a_sort_may_ask_the_same_table(filled: Desk, filter: str) -> None:
+    fits, measured = found(filled, filter), found(filled, 'has metrics."mmlu/f 1"')
+    assert found(filled, filter, sort="version desc") == fits != set()
+    assert found(filled, filter, sort='metrics."mmlu/f 1"') == fits & measured != set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,23 +33,30 @@ class Fact:
 
     key: str
     text: str
-    number: float | None = None  #: where the text is one, as those that `--meta rank=8` brings are
+    number: float | None = None  #: where the text is one, as those that `--meta labels.rank=8` brings are
 
 
 def facts_of(semver: str, metadata: Mapping[str, Any], config: Mapping[str, Any]) -> list[Fact]:
     """Everything of a version that filters can ask for and that is no column: `meta.…`, `config.…` and `version`.
 
     Objects become dotted keys, lists several facts of one key; what is null, too long or nested deeper than four
-    is left out, and so is what comes after the first 256.
+    is left out, and so is what comes after the first 256. What has the fewest facts comes first, so that a long list
+    of modules pushes out nothing but its own end.
     """
     found = {(VERSION, version_key(semver)): Fact(VERSION, version_key(semver))}
-    for prefix, values in (("meta", metadata), ("config", config)):
-        for fact in _flat(prefix, values, _DEPTH):
-            if len(found) == MAX_FACTS:
-                break
-            if len(fact.key) <= MAX_KEY and len(fact.text) <= MAX_TEXT and _is_stored(fact.key + fact.text):
-                found[fact.key, fact.text] = fact
+    flat = [*_flat("meta", metadata, _DEPTH), *_flat("config", config, _DEPTH)]
+    numbers = Counter(map(_group, flat))
+    for fact in sorted(flat, key=lambda one: numbers[_group(one)]):
+        if len(found) == MAX_FACTS:
+            break
+        if len(fact.key) <= MAX_KEY and len(fact.text) <= MAX_TEXT and _is_stored(fact.key + fact.text):
+            found[fact.key, fact.text] = fact
     return list(found.values())
+
+
+def _group(fact: Fact) -> str:
+    """The field of metadata or configuration that a fact is of."""
+    return ".".join(fact.key.split(".", 2)[:2])
 
 
 def number_in(text: str) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from huggingface_hub import ModelCard
 
-from graftwork.registry.cards.facts import Facts
+from graftwork.registry.cards.facts import Facts, facts_of
 from graftwork.registry.cards.model_card import BEGIN, END, model_card
 
 OWN = """---
@@ -85,3 +85,13 @@ def test_names_are_text_and_neither_markup_nor_cells(facts: Facts) -> None:
 def test_half_a_mark_in_what_people_wrote_harms_nothing(facts: Facts, text: str) -> None:
     once = model_card(facts, text.encode())
     assert model_card(facts, once.encode()).count("## Training") == 1
+
+
+def test_many_beginnings_without_an_end_are_text_and_take_no_time(facts: Facts) -> None:
+    text = "<!-- graftwork: begin " * 40_000
+    assert text.strip() in model_card(facts, text.encode())
+
+
+def test_what_it_was_measured_on_is_no_training_data(facts: Facts) -> None:
+    told = {"datasets": [{"uri": "org/train"}, {"uri": "org/held-out", "role": "evaluated_on"}]}
+    assert [one.name for one in facts_of(replace(facts.version, metadata=told), {}, []).datasets] == ["org/train"]

@@ -37,6 +37,10 @@ def test_a_card_is_read_as_the_hub_reads_it(card: str) -> None:
         b"---\n!!python/object/apply:os.system [x]\n---\n",
         b"---\n" + b"[" * 5000 + b"\n---\n",
         b"---\na: 2026-13-45\n---\n",
+        b"---\na: !!int ''\n---\n",
+        b"---\na: !!bool foo\n---\n",
+        b"---\na: !!timestamp foo\n---\n",
+        b"---\na: 0x" + b"f" * 5000 + b"\n---\n",
         b"---\na: " + b"x" * MAX_BYTES + b"\n---\n",
     ],
 )

@@ -17,9 +17,11 @@ from graftwork.db.canonical import canonical, sha256
 from graftwork.db.schema import metrics
 from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.protocol.evaluations import EvaluationBody
+from graftwork.registry.cards.measured import measured_of
 from graftwork.registry.evaluations import evaluations
 from graftwork.registry.idempotency import Once
 from graftwork.registry.retention.roots import wanted
+from graftwork.registry.search.search import Searches
 from support.evaluations import ONE_OF_EACH, put, task
 from support.scale import times
 from support.threads import at_once
@@ -172,3 +174,16 @@ def test_processes_that_add_at_once_get_consecutive_numbers(book: Book) -> None:
     assert sorted(numbers) == list(range(1, PROCESSES * ADDS + 1))
     with book.desk.database.reading() as tx:
         verify_chain(tx)
+
+
+def test_what_is_superseded_is_no_number_of_the_version_any_more(book: Book) -> None:
+    wrong = book.add(value=0.99)
+    searches = Searches(book.desk.database)
+    assert len(searches.find("local", "metrics.accuracy > 0.9", sort="metrics.accuracy desc").items) == 1
+    book.add(value=0.5, metric="f1", name="other", supersedes=wrong.number)
+    assert searches.find("local", "metrics.accuracy > 0.9").items == ()
+    assert searches.find("local", "has metrics.accuracy").items == ()
+    assert searches.find("local", "", sort="metrics.accuracy desc").items == ()
+    with book.desk.database.reading() as tx:
+        measured, number = measured_of(tx, book.desk.registry.show("local", "tone:1.0.0"))
+    assert ([one.name for one in measured], number) == (["other"], 2)

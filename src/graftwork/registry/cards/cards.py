@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from graftwork.adapters.folder import CONFIG_NAME
+from graftwork.adapters.files.json_file import CONFIG_NAME
 from graftwork.artifacts.stores import BlobStore
 from graftwork.db import Database
 from graftwork.registry import signatures

@@ -92,6 +92,8 @@ def facts_of(version: Version, config: Mapping[str, Any], measured: Sequence[Mea
 def _datasets(told: object) -> Iterator[Dataset]:
     for entry in told if isinstance(told, list | tuple) else [told]:
         said = entry if isinstance(entry, Mapping) else {"name": entry}
+        if said.get("role") == "evaluated_on":  # nothing was trained on it
+            continue
         name = _text(said.get("name")) or _text(said.get("uri"))
         if name is not None:
             yield Dataset(name, _text(said.get("digest")))

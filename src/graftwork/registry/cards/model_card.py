@@ -14,7 +14,7 @@ from graftwork.registry.documents.front_matter import read_card, write_card
 
 BEGIN: Final = "<!-- graftwork: begin of what is generated; it is written anew whenever the card is shown -->"
 END: Final = "<!-- graftwork: end of what is generated -->"
-_GENERATED = re.compile(r"<!-- graftwork: begin\b.*?<!-- graftwork: end\b[^\n]*?-->\n*", re.DOTALL)
+_BEGINS, _ENDS = "<!-- graftwork: begin", "<!-- graftwork: end"
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#])")
 
 
@@ -30,7 +30,20 @@ def model_card(facts: Facts, written: bytes | None) -> str:
     own, text = read_card(written) if written is not None else ({}, "")
     known = _front_matter(facts)
     matter = {**own, **known, "tags": _tags(known["tags"], own.get("tags"))}
-    return write_card(matter, f"\n{_generated(facts)}\n\n{_GENERATED.sub('', text).strip()}".rstrip() + "\n")
+    return write_card(matter, f"\n{_generated(facts)}\n\n{_own(text).strip()}".rstrip() + "\n")
+
+
+def _own(text: str) -> str:
+    """The text without what was generated of it; a beginning without an end is text like any other."""
+    kept, at = [], 0
+    while (begin := text.find(_BEGINS, at)) >= 0 and (end := text.find(_ENDS, begin)) >= 0:
+        if (close := text.find("-->", end)) < 0:
+            break
+        kept.append(text[at:begin])
+        at = close + len("-->")
+        while text.startswith("\n", at):
+            at += 1
+    return "".join([*kept, text[at:]])
 
 
 def _front_matter(facts: Facts) -> dict[str, Any]:

@@ -13,6 +13,8 @@ MAX_BYTES: Final = 64 << 10
 MAX_DEPTH: Final = 32
 # The Hub's own pattern (huggingface_hub/repocard.py).
 _BLOCK = re.compile(r"^(\s*---(?:\r\n|\r|\n))([\S\s]*?)((?:\r\n|\r|\n)---[ \t]*(\r\n|\n|$))")
+#: What PyYAML raises for scalars that are not of the type they claim, and for what nests too deep.
+_ODD: Final = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError, RecursionError)
 #: Reads the same as `yaml.SafeLoader`; libyaml's is ten times as fast.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -43,7 +45,10 @@ def _mapping(text: str) -> dict[str, Any]:
     try:
         _check_plain(text)
         value = yaml.load(text, _LOADER)
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        yaml.dump(value, Dumper=_Written)  # what cannot be written again, no card could show
+    except InvalidRequest:
+        raise
+    except (yaml.YAMLError, *_ODD) as exc:
         reason = str(exc).partition("\n")[0]
         raise InvalidRequest(f"The front matter of the model card is not YAML: {reason}.", field="card") from exc
     if value is None:

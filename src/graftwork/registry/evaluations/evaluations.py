@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.access.names import check_name
-from graftwork.adapters.folder import CONFIG_NAME
+from graftwork.adapters.files.json_file import CONFIG_NAME
 from graftwork.artifacts.stores import BlobStore
 from graftwork.db import Database, Transaction
 from graftwork.db.canonical import canonical, parse, sha256
@@ -22,7 +22,7 @@ from graftwork.registry.evaluations.rows import Evaluation
 from graftwork.registry.evaluations.trend import trend
 from graftwork.registry.idempotency import Once
 from graftwork.registry.page import Page, check_page_size
-from graftwork.registry.reading import view_of, whole
+from graftwork.registry.reading import check_adapter, whole
 from graftwork.registry.reference import Reference
 from graftwork.registry.resolving import resolve
 from graftwork.registry.subjects import subject_of
@@ -92,7 +92,10 @@ class Evaluations:
 
         with self._database.transaction() as tx:
             version = resolve(tx, tenant, reference)
-            return self._once(tx, version, once, change)
+            number, _ = idempotency.numbered(tx, version, once, lambda: (change(), True), now=self._clock())
+            found = rows.at_number(tx, version, number)
+            assert found is not None, "it was just written, or was there before"
+            return found
 
     def list(
         self,
@@ -157,18 +160,9 @@ class Evaluations:
         if not 1 <= limit <= MAX_TREND:
             raise InvalidRequest(f"limit is {limit}; it must be 1 to {MAX_TREND}.", field="limit")
         with self._database.reading() as tx:
-            view_of(tx, tenant, name)
+            check_adapter(tx, tenant, name)
             found = rows.with_metric(tx, tenant, name, metric, limit=limit)
         return {"adapter": name, "metric": metric, "series": trend(found, metric)}
-
-    def _once(self, tx: Transaction, version: Version, once: Once | None, change: Callable[[], int]) -> Evaluation:
-        known = idempotency.recall(tx, version.tenant, once) if once is not None else None
-        number = known["number"] if known is not None else change()
-        if once is not None and known is None:
-            idempotency.keep(tx, version.tenant, once, {"number": number}, now=self._clock())
-        found = rows.at_number(tx, version, number)
-        assert found is not None, "it was just written, or was there before"
-        return found
 
     def _check_stored(self, tenant: str, body: EvaluationBody) -> None:
         for field, digest in body.blobs():

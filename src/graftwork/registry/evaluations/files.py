@@ -15,6 +15,8 @@ from graftwork.registry.evaluations.imported import Imported, Json, mapping
 from graftwork.registry.evaluations.lm_eval import is_lm_eval, read_lm_eval
 
 MAX_BYTES = 64 << 20
+#: What PyYAML raises for scalars that are not of the type they claim, and for what nests too deep.
+_ODD = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError, RecursionError)
 
 
 def read_evaluation_file(path: Path) -> Json:
@@ -91,12 +93,12 @@ def _lines(path: Path) -> Iterator[Json]:
 def _parsed(path: Path) -> Any:
     if path.stat().st_size > MAX_BYTES:
         raise InvalidRequest(f"{path.name} is larger than {MAX_BYTES} bytes.", field="file")
-    written = path.read_text(encoding="utf-8")
     try:
+        written = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
             return json.loads(written)
         return yaml.load(_front_matter(written) if path.suffix == ".md" else written, _Loader)
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
+    except (yaml.YAMLError, *_ODD) as error:
         raise InvalidRequest(
             f"{path.name} cannot be read: {' '.join(str(error).split())[:300]}.", field="file"
         ) from error

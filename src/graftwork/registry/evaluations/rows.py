@@ -129,6 +129,13 @@ def _read() -> Select[Any]:
     )
 
 
+def is_current(row: Any) -> ColumnElement[bool]:
+    """Whether nothing supersedes the evaluation that a row of evaluations or metrics is of."""
+    later = evaluations.alias()
+    same = (later.c[name] == row.c[name] for name in _KEY)
+    return ~select(later.c.number).where(*same, later.c.supersedes == row.c.number).correlate_except(later).exists()
+
+
 def _supersedes() -> ColumnElement[bool]:
     same = (_LATER.c[name] == evaluations.c[name] for name in _KEY)
     return and_(*same, _LATER.c.supersedes == evaluations.c.number)

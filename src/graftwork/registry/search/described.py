@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graftwork.adapters.files.json_file import read_object
-from graftwork.adapters.folder import CONFIG_NAME
+from graftwork.adapters.files.json_file import CONFIG_NAME, read_object
 from graftwork.errors import Refused
 from graftwork.registry.search.indexing import Described
 

@@ -19,6 +19,7 @@ from graftwork.access.clock import timestamp
 from graftwork.db.index_terms import VERSION, version_key
 from graftwork.db.schema import adapters, aliases, facts, metrics, tags, texts, versions
 from graftwork.errors import InvalidRequest
+from graftwork.registry.evaluations.rows import is_current
 from graftwork.registry.search.filter import Field, Term, Value
 from graftwork.registry.search.operators import contains
 from graftwork.registry.semantic_version import parse_semver
@@ -137,12 +138,12 @@ class Version(Facts):
 
 @dataclass(frozen=True)
 class Metric:
-    """The value of a metric in the version's last evaluation that has it."""
+    """The value of a metric in the version's last evaluation that has it and that nothing supersedes."""
 
     about: str
 
     def clause(self, term: Term) -> Clause:
-        of_version = and_(of(metrics, versions), self._named(term))
+        of_version = and_(of(metrics, versions), self._named(term), is_current(metrics))
         if term.operator == "has":
             return exists().where(of_version)
         last = select(metrics.c.value).where(of_version).order_by(metrics.c.number.desc()).limit(1).scalar_subquery()
@@ -220,7 +221,7 @@ FIELDS: dict[str, Searched] = {
     "license": Facts("metadata `license`", ("meta.license",)),
     "dataset": Facts("`uri` or `name` of one in metadata `datasets`", ("meta.datasets.uri", "meta.datasets.name")),
     "r": Facts("`r` in adapter_config.json", ("config.r",)),
-    "alpha": Facts("`lora_alpha` in adapter_config.json", ("config.lora_alpha",)),
+    "alpha": Facts("`lora_alpha` or `alpha` in adapter_config.json", ("config.lora_alpha", "config.alpha")),
     "target_modules": Facts("a module in `target_modules` of adapter_config.json", ("config.target_modules",)),
     "config.": Facts("any field of adapter_config.json", ("config.",)),
     "meta.": Facts("any metadata, objects by dots: `meta.training.metrics.loss`", ("meta.",)),

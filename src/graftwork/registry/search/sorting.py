@@ -18,6 +18,7 @@ from graftwork.db.index_terms import VERSION
 from graftwork.db.keys import at_keys
 from graftwork.db.schema import facts, metrics, versions
 from graftwork.errors import InvalidRequest
+from graftwork.registry.evaluations.rows import is_current
 from graftwork.registry.search.fields import of
 from graftwork.registry.search.filter import Mistake
 from graftwork.registry.search.parser import read_field
@@ -111,10 +112,13 @@ def parse_sort(text: str) -> Sort:
     part, descending = field.part.strip('"'), direction.lower() == "desc"
     if field.name in COLUMNS and not part:
         return Sort(name, descending, COLUMNS[field.name])
+    # Tables by names of their own here: what a filter asks of the same table is about other rows of it.
     if name == VERSION:
-        return Sort(name, descending, facts.c.text, facts, facts.c.key == VERSION)
+        fact = facts.alias()
+        return Sort(name, descending, fact.c.text, fact, fact.c.key == VERSION)
     if field.name == "metrics." and 0 < len(part) <= MAX_NAME and part.isprintable():
-        return Sort(name, descending, metrics.c.value, metrics, and_(metrics.c.name == part, _is_last()))
+        metric = metrics.alias()
+        return Sort(name, descending, metric.c.value, metric, and_(metric.c.name == part, _is_last(metric)))
     fields = ", ".join([*COLUMNS, VERSION, "metrics.NAME"])
     raise Mistake(text, 0, f"expected what to sort by, one of {fields}, and asc or desc.", field="sort")
 
@@ -124,10 +128,11 @@ def name_of(tenant: str, filter: str, text: str, sort: str) -> str:
     return sha256(canonical([tenant, filter, text, sort], what="search"))[-16:]
 
 
-def _is_last() -> ColumnElement[bool]:
+def _is_last(metric: Any) -> ColumnElement[bool]:
     later = metrics.alias()
-    same = and_(of(later, metrics), later.c.name == metrics.c.name)
-    return ~exists().where(same, later.c.number > metrics.c.number)
+    same = and_(of(later, metric), later.c.name == metric.c.name)
+    after = exists().where(same, later.c.number > metric.c.number, is_current(later))
+    return and_(is_current(metric), ~after)
 
 
 def _fits(value: Any, kind: type) -> bool:
