@@ -78,6 +78,7 @@ def test_changed_weights_are_surveyed_anew(folder: Path, tmp_path: Path) -> None
             {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_head": 4, "n_embd": 64},
             "no linear layers",
         ),
+        ({"num_hidden_layers": 10**8}, "at most 1000"),
         ({"model_type": "mamba", "architectures": ["MambaForCausalLM"]}, "Mamba|config lacks"),
     ],
 )

@@ -11,14 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from graftwork.adapters.files.json_file import read_object
+from graftwork.adapters.files.json_file import CONFIG_NAME, read_object
 from graftwork.adapters.files.stored_tensor import StoredTensor
 from graftwork.adapters.files.weight_files import WeightFiles, find_weights
 from graftwork.errors import Refused
 
 __all__ = ["CONFIG_NAME", "AdapterFolder", "StoredTensor"]
 
-CONFIG_NAME = "adapter_config.json"
 _MAX_CONFIG_BYTES = 1 << 20
 
 

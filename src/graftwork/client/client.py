@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 
-from graftwork.adapters.folder import CONFIG_NAME
+from graftwork.adapters.files.json_file import CONFIG_NAME
 from graftwork.artifacts.bundle import Manifest
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases

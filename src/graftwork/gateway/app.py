@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import cache, partial
@@ -77,6 +78,8 @@ if TYPE_CHECKING:
 
 #: How often a server looks by itself whether another process has changed the registry, in seconds.
 LOOK_S = 1.0
+log = logging.getLogger(__name__)
+
 #: Makes the engine, slowly and in a worker thread, from what it reads adapters from.
 EngineFactory = Callable[[Settings, VersionFiles], GenerationEngine]
 
@@ -281,8 +284,12 @@ async def _look(snapshots: SnapshotReader) -> None:
     """See what other processes have changed though nobody asks, so that what a name means is in memory before."""
     while True:
         await asyncio.sleep(LOOK_S)
-        with suppress(GraftworkError):  # whoever asks is told
+        try:
             await asyncio.to_thread(snapshots.current)
+        except GraftworkError:
+            pass  # whoever asks is told
+        except Exception:
+            log.exception("What others have changed could not be looked at; it is tried again.")
 
 
 def _pins(services: Services) -> list[Pin]:

@@ -22,6 +22,8 @@ from graftwork.models.base import weight_files
 from graftwork.models.tokenizer import tokenizer_outline
 
 _EXPERTS = ".experts."
+#: A skeleton has a Python object for each of them; no known model comes near.
+MAX_LAYERS = 1000
 
 
 def survey(folder: Path, *, base: str, source: str, revision: str | None) -> Outline:
@@ -102,7 +104,11 @@ def _unfit(config: Any) -> str | None:
         "max_position_embeddings",
     )
     missing = [field for field in needed if not isinstance(getattr(config, field, None), int)]
-    return f"its config lacks {', '.join(missing)}" if missing else None
+    if missing:
+        return f"its config lacks {', '.join(missing)}"
+    if config.num_hidden_layers > MAX_LAYERS:
+        return f"its config speaks of {config.num_hidden_layers} layers; at most {MAX_LAYERS} are believed"
+    return None
 
 
 def skeleton(config: Any) -> PreTrainedModel:

@@ -62,7 +62,7 @@ class CodeFacts(OurBody):
     """The code that trained it."""
 
     repo: Line | None = Field(default=None, description="URL of the repository.")
-    commit: Line | None = Field(default=None, description="Its commit, 7 to 64 hex digits.")
+    commit: Line | None = Field(default=None, description="Its commit, 7 to 64 lower-case hex digits.")
     dirty: bool | None = Field(default=None, description="Whether files differed from that commit.")
 
 

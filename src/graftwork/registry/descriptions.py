@@ -12,7 +12,7 @@ from graftwork.db import Database
 from graftwork.db.index_terms import words_of
 from graftwork.db.schema import adapters
 from graftwork.errors import InvalidRequest
-from graftwork.registry.reading import view_of
+from graftwork.registry.reading import check_adapter
 from graftwork.registry.search.indexing import set_words
 from graftwork.registry.subjects import subject_of
 
@@ -49,7 +49,7 @@ class Descriptions:
             _check(key, wanted.get(key, ""), most)
         own = (adapters.c.tenant == tenant, adapters.c.name == name)
         with self._database.transaction() as tx:
-            view_of(tx, tenant, name)
+            check_adapter(tx, tenant, name)
             row = tx.execute(select(adapters.c.display_name, adapters.c.description).where(*own)).one()
             before, after = dict(row._mapping), {**row._mapping, **wanted}
             if after != before:

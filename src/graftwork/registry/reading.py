@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sqlalchemy import and_, select
+
 from graftwork.access.names import check_name
 from graftwork.db import Transaction
+from graftwork.db.schema import adapters
 from graftwork.errors import NotFound
+from graftwork.registry.adapters import has_versions
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.reference import Reference, parse_reference
 from graftwork.registry.versions import Version, version_at, versions_of
@@ -29,6 +33,13 @@ def view_of(tx: Transaction, tenant: str, name: str) -> AdapterView:
     if view is None:
         raise nowhere(name)
     return view
+
+
+def check_adapter(tx: Transaction, tenant: str, name: str) -> None:
+    """Raises NotFound where this tenant has no such adapter."""
+    own = and_(adapters.c.tenant == tenant, adapters.c.name == check_name(name, what="adapter"), has_versions())
+    if tx.execute(select(adapters.c.name).where(own)).first() is None:
+        raise nowhere(name)
 
 
 def view_for(tx: Transaction, tenant: str, reference: Reference) -> AdapterView:

@@ -15,8 +15,9 @@ from graftwork.db.index_terms import number_in
 from graftwork.db.keys import rows_at
 from graftwork.db.schema import tags
 from graftwork.errors import Conflict, InvalidRequest, NotFound
-from graftwork.registry.reading import find, parsed, view_for
+from graftwork.registry.reading import check_adapter, nowhere, parsed
 from graftwork.registry.reference import Newest, Reference
+from graftwork.registry.resolving import resolve
 from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
 
@@ -125,8 +126,13 @@ def tags_of(tx: Transaction, tenant: str, wanted: Iterable[tuple[str, int]]) -> 
 
 def _meant(tx: Transaction, tenant: str, reference: Reference | str) -> tuple[str, Version | None]:
     wanted = parsed(reference)
-    view = view_for(tx, tenant, wanted)
-    return view.name, None if isinstance(wanted.selector, Newest) else find(view, wanted)
+    if not isinstance(wanted.selector, Newest):
+        version = resolve(tx, tenant, wanted)
+        return version.adapter, version
+    if wanted.tenant not in (None, tenant):
+        raise nowhere(f"{wanted.tenant}/{wanted.name}")
+    check_adapter(tx, tenant, wanted.name)
+    return wanted.name, None
 
 
 def _of(tenant: str, name: str, version: Version | None) -> Any:

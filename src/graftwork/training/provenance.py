@@ -13,7 +13,7 @@ from typing import Any
 PACKAGES = ("accelerate", "bitsandbytes", "datasets", "numpy", "peft", "tokenizers", "torch", "transformers", "trl")
 _GIT_TIMEOUT_S = 10
 #: `https://user:token@host/…`: nobody's token belongs into a registry.
-_USER = re.compile(r"(?<=://)[^/@]*@")
+_USER = re.compile(r"(?<=://)[^/]*@")
 
 
 def code_version(folder: Path | None = None) -> dict[str, Any]:
@@ -28,7 +28,8 @@ def code_version(folder: Path | None = None) -> dict[str, Any]:
     changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
     if changes is not None:
         found["dirty"] = bool(changes)
-    if repo := _git(folder, "config", "--get", "remote.origin.url"):
+    repo = _git(folder, "config", "--get", "remote.origin.url")
+    if repo and not {".", ".."} & set(re.split(r"[/\\]", repo)):  # a path from here says nothing elsewhere
         found["repo"] = _USER.sub("", repo)
     return found
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from graftwork.errors import Refused
 
+#: What PEFT calls the configuration of an adapter.
+CONFIG_NAME = "adapter_config.json"
+
 
 def read_object(file: Path, max_bytes: int) -> dict[str, Any] | None:
     """The object in `file`; None when there is no such file.
