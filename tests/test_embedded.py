@@ -114,13 +114,13 @@ def test_errors_are_the_callers_words(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_version_of_another_base_is_refused_even_if_its_shapes_fit(engine: Engine, tiny: Tiny) -> None:
-    from graftwork.traffic.choice import Asked, choose, require_base
+    from graftwork.traffic.choice import Asked, choose, require_servable
 
     decision = choose(Asked("first"), tenant="local", base="base", versions=engine._snapshots.current())
     assert decision.version is not None
     other = replace(decision, version=replace(decision.version, base="other", base_digest="sha256:" + "1" * 64))
     with pytest.raises(Refused, match="pushed for the base other"):
-        require_base(other, base="base", base_digest=tiny.outline.weights_digest)
+        require_servable(other, base="base", base_digest=tiny.outline.weights_digest)
 
 
 def test_several_adapters_answer_together(engine: Engine, tiny: Tiny) -> None:

@@ -6,6 +6,7 @@
     │   └── UnknownModel        a reference names nothing that can answer
     ├── Conflict                the thing is taken, in use, or moved meanwhile
     │   └── PreconditionFailed  compare-and-swap: it is no longer what you expected
+    ├── Forbidden               a policy does not allow it; `problems` says what is missing
     ├── Refused                 an adapter or base cannot be served rightly; `problems` says why
     ├── Damaged                 stored bytes are missing or no longer match their digest
     ├── Unavailable             not now: starting, full, or shutting down; try again after `retry_after_s`
@@ -58,6 +59,14 @@ class Conflict(GraftworkError):
 
 class PreconditionFailed(Conflict):
     """The pointer is no longer where you expected it."""
+
+
+class Forbidden(GraftworkError):
+    """A policy does not allow it; `problems` says what is missing."""
+
+    def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class Refused(GraftworkError):

@@ -125,7 +125,8 @@ def test_metadata_cannot_change_after_registration(desk: Desk) -> None:
             held.metadata = {}  # type: ignore[misc]
 
 
-FROZEN = [field.name for field in dataclasses.fields(Version) if field.name not in ("stage", "aliases")]
+STATE = ("stage", "aliases", "approval", "deprecated", "forbidden")
+FROZEN = [field.name for field in dataclasses.fields(Version) if field.name not in STATE]
 
 
 @pytest.mark.parametrize("column", FROZEN)

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from graftwork.cli import ask, base, completion, demo, inspect, registry, residency, serve, verify
+from graftwork.cli import ask, base, completion, demo, inspect, lifecycle, registry, residency, serve, verify
 from graftwork.cli.context import Context, OutputFormat
-from graftwork.errors import GraftworkError, InvalidRequest, Refused
+from graftwork.errors import Forbidden, GraftworkError, InvalidRequest, Refused
 
 app = typer.Typer(
     name="graftwork",
@@ -25,6 +25,7 @@ app = typer.Typer(
 
 serve.add_to(app)
 registry.add_to(app)
+lifecycle.add_to(app)
 residency.add_to(app)
 verify.add_to(app)
 ask.add_to(app)
@@ -85,12 +86,12 @@ def run() -> None:
 
 
 #: Fields of a wrong request that are words of the command line itself.
-_USAGE = frozenset({"settings", "url", "meta", "base"})
+_USAGE = frozenset({"settings", "url", "meta", "base", "message", "file"})
 
 
 def _tell(error: GraftworkError) -> None:
     print(f"graftwork: {error.message}", file=sys.stderr)
-    if isinstance(error, Refused):
+    if isinstance(error, Forbidden | Refused):
         for problem in error.problems:
             if problem not in error.message:
                 print(f"  - {problem}", file=sys.stderr)

@@ -26,6 +26,7 @@ from graftwork.gateway import (
     embeddings,
     errors,
     inference,
+    lifecycle,
     model_list,
     registry_routes,
     residency,
@@ -39,13 +40,14 @@ from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
 from graftwork.models.base import base_name
+from graftwork.registry.lifecycle import Lifecycle
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
-from graftwork.traffic.choice import Asked, choose, require_base
+from graftwork.traffic.choice import Asked, choose, require_servable
 from graftwork.version import __version__
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ def build_app(
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
-    for router in (registry_routes.router, residency.router):
+    for router in (registry_routes.router, lifecycle.router, residency.router):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
             router,
@@ -124,6 +126,7 @@ def _services(
         base=base,
         outline_of=outline_of,
         registry=registry,
+        lifecycle=Lifecycle(database),
         snapshots=snapshots,
         store=store,
         copies=copies,
@@ -207,5 +210,5 @@ def _pinned(services: Services, reference: str) -> AdapterHandle:
     asked = Asked(adapter_id=reference)
     found = choose(asked, tenant=LOCAL, base=services.base, versions=services.snapshots.current())
     assert found.version is not None, "an explicit adapter never means the base"
-    require_base(found, base=services.base, base_digest=services.engine.get().outline.weights_digest)
+    require_servable(found, base=services.base, base_digest=services.engine.get().outline.weights_digest)
     return AdapterHandle(found.version.digest, LOCAL, found.model)

@@ -16,6 +16,7 @@ from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
+from graftwork.registry.lifecycle import Lifecycle
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
@@ -31,6 +32,7 @@ class Services:
     base: str
     outline_of: Callable[[], Outline]
     registry: Registry
+    lifecycle: Lifecycle
     snapshots: SnapshotReader
     store: BlobStore
     copies: WorkingCopies

@@ -9,6 +9,7 @@ from typing import Any
 from graftwork.errors import (
     Conflict,
     Damaged,
+    Forbidden,
     GenerationFailed,
     GraftworkError,
     InvalidRequest,
@@ -40,6 +41,7 @@ ERRORS: tuple[Kind, ...] = (
     Kind(InvalidRequest, 400, "invalid_request", "invalid_request_error", "Invalid request"),
     Kind(PreconditionFailed, 412, "precondition_failed", "conflict_error", "Precondition failed"),
     Kind(Conflict, 409, "conflict", "conflict_error", "Conflict"),
+    Kind(Forbidden, 403, "forbidden", "permission_error", "Forbidden"),
     Kind(Refused, 422, "refused", "invalid_request_error", "Refused"),
     Kind(TooManyRequests, 429, "rate_limit_exceeded", "rate_limit_error", "Too many requests"),
     Kind(Unavailable, 503, "unavailable", "server_error", "Unavailable"),
@@ -91,8 +93,8 @@ def error_from(status: int, body: object) -> GraftworkError:
 def _made(error: type[GraftworkError], message: str, shape: Mapping[str, Any]) -> GraftworkError:
     if error is InvalidRequest:
         return InvalidRequest(message, field=shape.get("field"))
-    if error is Refused:
-        return Refused(message, problems=tuple(map(str, shape.get("problems") or ())))
+    if error in (Forbidden, Refused):
+        return error(message, problems=tuple(map(str, shape.get("problems") or ())))
     if error is UnknownModel:  # its constructor takes the reference; the message is already made
         unknown = UnknownModel("")
         unknown.args = (message,)

@@ -21,6 +21,14 @@ class Problem(Shape):
     problems: list[str] = Field(default_factory=list)
 
 
+class DeprecationAnswer(Shape):
+    """What to use instead of a version and why, since when, and when it is meant to go."""
+
+    message: str
+    since: str
+    until: str | None
+
+
 class VersionAnswer(Shape):
     """One version of an adapter; lists leave `metadata` and `account` out."""
 
@@ -39,6 +47,9 @@ class VersionAnswer(Shape):
     created_at: str
     created_by: str
     aliases: list[str]
+    approval: Literal["pending", "approved", "rejected"]
+    deprecated: DeprecationAnswer | None
+    forbidden: list[str]
     metadata: dict[str, Any] | None = None
     account: dict[str, Any] | None = None
 
@@ -121,6 +132,25 @@ class VersionList(Shape):
     """An adapter's versions, the newest first."""
 
     versions: list[VersionAnswer]
+
+
+class AliasAnswer(Shape):
+    """Where an alias points, and who moved it there, when and why."""
+
+    adapter: str
+    alias: str
+    sequence: int
+    version: str
+    digest: str
+    moved_at: str
+    moved_by: str
+    reason: str | None
+
+
+class AliasList(Shape):
+    """An adapter's aliases, by name."""
+
+    aliases: list[AliasAnswer]
 
 
 class EventAnswer(Shape):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,6 +28,19 @@ class Once:
     fingerprint: str  #: digest of door and body
 
 
+def once_only(
+    tx: Transaction, tenant: str, once: Once | None, change: Callable[[], tuple[Version, bool]], *, now: datetime
+) -> tuple[Version, bool]:
+    """What `change` makes; or what it made before, where the same request comes again."""
+    if once is None:
+        return change()
+    known = answered(tx, tenant, once)
+    if known is None:
+        known = change()
+        remember(tx, tenant, once, *known, now=now)
+    return known
+
+
 def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] | None:
     """What the request was answered with, when it was done already: the version as it was then, and whether it was new.
 
@@ -41,7 +55,7 @@ def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] |
         raise Conflict(f"The Idempotency-Key {once.key!a} was used for another request; a new request needs a new key.")
     answer: dict[str, Any] = parse(row.answer)
     version = version_at(tx, tenant, answer["adapter"], answer["sequence"])
-    return replace(version, stage=answer["stage"], aliases=tuple(answer["aliases"])), answer["created"]
+    return version.with_state(answer), answer["created"]
 
 
 def remember(tx: Transaction, tenant: str, once: Once, version: Version, created: bool, *, now: datetime) -> None:
@@ -49,9 +63,8 @@ def remember(tx: Transaction, tenant: str, once: Once, version: Version, created
     answer = {
         "adapter": version.adapter,
         "sequence": version.sequence,
-        "stage": version.stage,
-        "aliases": list(version.aliases),
         "created": created,
+        **version.state(),
     }
     row = {
         "tenant": tenant,

@@ -13,6 +13,8 @@ from graftwork.errors import NotFound, UnknownModel
 from graftwork.registry.aliases import aliases_of, all_aliases
 from graftwork.registry.reference import Reference
 from graftwork.registry.registration import name_in
+from graftwork.registry.rules.policy import POLICY_SUBJECT
+from graftwork.registry.rules.standing import read_standings, standing_of
 from graftwork.registry.versions import Version, all_versions, versions_of
 from graftwork.registry.view import AdapterView
 
@@ -49,10 +51,15 @@ class Snapshot:
         Raises:
             NotFound: this tenant has none.
         """
+        for version in self.all_with_digest(tenant, digest):
+            return version
+        raise NotFound(f"There is no version with the digest {digest}.")
+
+    def all_with_digest(self, tenant: str, digest: str) -> Iterator[Version]:
+        """One of each adapter that has these bytes."""
         for view in self.adapters.values():
             if view.tenant == tenant and (found := view.by_digest.get(digest)) is not None:
-                return found
-        raise NotFound(f"There is no version with the digest {digest}.")
+                yield found
 
 
 EMPTY = Snapshot(0, {})
@@ -113,22 +120,27 @@ def read_snapshot(database: Database, known: Snapshot = EMPTY) -> Snapshot:
             return known
         if known is EMPTY:
             return Snapshot(position, dict(_all_views(tx)))
-        changed = {key: view for key in _changed(tx, known.position) if (view := _one_view(tx, *key)) is not None}
+        keys = _changed(tx, known)
+        changed = {key: view for key in keys if (view := _one_view(tx, *key)) is not None}
         return Snapshot(position, dict(sorted({**known.adapters, **changed}.items())))
 
 
 def _all_views(tx: Transaction) -> Iterator[tuple[tuple[str, str], AdapterView]]:
-    pointers = all_aliases(tx)
+    pointers, standings = all_aliases(tx), read_standings(tx)
     for key, group in groupby(all_versions(tx), key=lambda version: (version.tenant, version.adapter)):
-        view = AdapterView.of(group, pointers.get(key, {}))
+        view = AdapterView.of(group, pointers.get(key, {}), standings.of(*key))
         assert view is not None, "a group has at least one version"
         yield key, view
 
 
 def _one_view(tx: Transaction, tenant: str, name: str) -> AdapterView | None:
-    return AdapterView.of(versions_of(tx, tenant, name), aliases_of(tx, tenant, [name]).get(name, {}))
+    pointers = aliases_of(tx, tenant, [name]).get(name, {})
+    return AdapterView.of(versions_of(tx, tenant, name), pointers, standing_of(tx, tenant, name))
 
 
-def _changed(tx: Transaction, after: int) -> set[tuple[str, str]]:
-    subjects = events.subjects_after(tx, after)
-    return {(tenant, name) for tenant, subject in subjects if (name := name_in(subject)) is not None}
+def _changed(tx: Transaction, known: Snapshot) -> set[tuple[str, str]]:
+    """The adapters that the log speaks of since; a tenant's policy speaks of all that the tenant has."""
+    subjects = events.subjects_after(tx, known.position)
+    named = {(tenant, name) for tenant, subject in subjects if (name := name_in(subject)) is not None}
+    ruled = {tenant for tenant, subject in subjects if subject == POLICY_SUBJECT}
+    return named | {key for key in known.adapters if key[0] in ruled} if ruled else named

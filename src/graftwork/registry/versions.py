@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, func, select, tuple_, update
 
 from graftwork.artifacts.bundle import Manifest
 from graftwork.db import Transaction
-from graftwork.db.canonical import canonical, parse
+from graftwork.db.canonical import canonical, parse, sha256
 from graftwork.db.schema import versions
 from graftwork.errors import Conflict, InvalidRequest
 from graftwork.registry.frozen import FrozenDict, freeze
+from graftwork.registry.rules.approval import Approval
+from graftwork.registry.rules.deprecation import Deprecation
+from graftwork.registry.rules.stages import Stage
 
-Stage = Literal["development", "staging", "production", "archived"]
 #: What only reads of one version bring.
 HEAVY = ("metadata", "account")
 
 
 @dataclass(frozen=True)
 class Version:
-    """One version. Everything but its stage and its aliases stays as it was registered."""
+    """One version. Everything but its `state` stays as it was registered."""
 
     tenant: str
     adapter: str
@@ -42,7 +44,11 @@ class Version:
     metadata: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     #: What became of every tensor.
     account: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
-    aliases: tuple[str, ...] = ()  #: sorted; filled by reads
+    # Filled by reads, as the stage is.
+    aliases: tuple[str, ...] = ()  #: sorted
+    approval: Approval = "pending"
+    deprecated: Deprecation | None = None
+    forbidden: tuple[str, ...] = ()  #: why the policy forbids to serve it
 
     @property
     def label(self) -> str:
@@ -56,8 +62,35 @@ class Version:
     def to_json(self) -> dict[str, Any]:
         """Every field as JSON; `metadata` and `account` are left out where they were not read."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        data |= {"manifest": self.manifest.to_json(), "aliases": list(self.aliases)}
+        data |= {"manifest": self.manifest.to_json(), **self.state()}
         return {name: value for name, value in data.items() if name not in HEAVY or value is not None}
+
+    def state(self) -> dict[str, Any]:
+        """What may change of it, as JSON."""
+        return {
+            "stage": self.stage,
+            "aliases": list(self.aliases),
+            "approval": self.approval,
+            "deprecated": self.deprecated.to_json() if self.deprecated else None,
+            "forbidden": list(self.forbidden),
+        }
+
+    def with_state(self, state: Mapping[str, Any]) -> Version:
+        """The version in a state that `state` told of."""
+        deprecated = state.get("deprecated")
+        return replace(
+            self,
+            stage=state["stage"],
+            aliases=tuple(state["aliases"]),
+            approval=state.get("approval", "pending"),
+            deprecated=Deprecation.from_json(deprecated) if deprecated else None,
+            forbidden=tuple(state.get("forbidden", ())),
+        )
+
+    @property
+    def etag(self) -> str:
+        """Another one whenever anything of the version has changed."""
+        return sha256(canonical([self.tenant, self.adapter, self.sequence, self.state()], what="state"))
 
     def with_aliases(self, aliases: Iterable[str]) -> Version:
         return replace(self, aliases=tuple(sorted(aliases)))
