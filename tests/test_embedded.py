@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from graftwork import Engine
-from graftwork.errors import Conflict, InvalidRequest, Refused, UnknownModel
+from graftwork.errors import Conflict, Forbidden, InvalidRequest, Refused, UnknownModel
+from graftwork.registry.rules.policy import Policy
 from support.classifiers import ClassifierOracle, make_classifier
 from support.fixtures import Tiny
 from support.oracle import ComposedOracle, Oracle
@@ -72,6 +73,24 @@ def test_a_version_is_loaded_kept_and_let_go(engine: Engine) -> None:
     assert engine.generate("hello", adapter="second", max_tokens=1).model == "second:2.0.0"
     with pytest.raises(UnknownModel):
         engine.load("third")
+
+
+def test_what_the_policy_forbids_is_neither_asked_nor_loaded(engine: Engine) -> None:
+    rules, other = engine.lifecycle, "second:2.0.0"
+    rules.set_policy("local", Policy(require={"serving": ("approval",)}), adapter="second", actor="me")
+    try:
+        for forbidden in (engine.load, engine.pin, lambda name: engine.generate("hello", adapter=name)):
+            with pytest.raises(Forbidden, match=r"second:2\.0\.0: its approval is pending"):
+                forbidden(other)
+        with pytest.raises(Forbidden):
+            engine.generate("hello", adapter=[("first", 0.5), ("second", 0.5)])
+        assert engine.generate("hello", adapter="first", max_tokens=1).model == "first:1.0.0"
+        rules.decide("local", other, "approved", actor="me")
+        rules.deprecate("local", other, "Use first.", actor="me")
+        assert engine.generate("hello", adapter=other, max_tokens=1).deprecated == ("second:2.0.0: Use first.",)
+    finally:
+        rules.set_policy("local", None, adapter="second", actor="me")
+        rules.undeprecate("local", other, actor="me")
 
 
 def test_pushing_the_same_bytes_again_is_the_same_version(engine: Engine, tiny: Tiny) -> None:
