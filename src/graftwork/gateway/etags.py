@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from graftwork.db.canonical import canonical, sha256
+from graftwork.db.canonical import sha256
 from graftwork.errors import InvalidRequest
 from graftwork.registry.pointers import ABSENT, PRESENT
 from graftwork.registry.versions import Version
@@ -16,10 +16,11 @@ from graftwork.registry.versions import Version
 _TAG = re.compile(r'"([\x21\x23-\x7e]+)"')
 
 
-def tagged(body: dict[str, Any], etag: str | None = None, status: int = 200, **headers: str) -> JSONResponse:
-    """An answer with its ETag; without one of its own, that of what the body says."""
-    etag = etag or sha256(canonical(body, what="answer"))
-    return JSONResponse(body, status, {"etag": f'"{etag}"', **headers})
+def tagged(body: dict[str, Any], etag: str | None = None) -> JSONResponse:
+    """An answer with its ETag; without one of its own, that of what it says."""
+    answer = JSONResponse(body)
+    answer.headers["etag"] = f'"{etag or sha256(bytes(answer.body).decode())}"'
+    return answer
 
 
 def tagged_version(version: Version) -> JSONResponse:

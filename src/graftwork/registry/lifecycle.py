@@ -7,6 +7,7 @@ from typing import Any
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
+from graftwork.access.names import check_name
 from graftwork.db import Database, Transaction
 from graftwork.errors import Forbidden, InvalidRequest, NotFound, PreconditionFailed
 from graftwork.registry import pointers
@@ -189,5 +190,5 @@ def _check_may(actor: str, verdict: Verdict, version: Version, policy: Policy) -
 
 
 def _check_there(tx: Transaction, tenant: str, adapter: str) -> None:
-    if last_sequence(tx, tenant, adapter) is None:
+    if last_sequence(tx, tenant, check_name(adapter, what="adapter")) is None:
         raise NotFound(f"There is no adapter {adapter}. `graftwork list` shows what there is.")

@@ -73,8 +73,8 @@ def view_at(tx: Transaction, view: AdapterView, at: str) -> AdapterView:
     replayed = _Replayed()
     for event in events:
         replayed.take(event)
-    tenants = (_policy(event) for event in until(read_events(tx, view.tenant, POLICY_SUBJECT), at))
-    policy = replayed.policy or ([None, *tenants])[-1] or OPEN
+    tenants = until(read_events(tx, view.tenant, POLICY_SUBJECT), at)
+    policy = replayed.policy or (_policy(tenants[-1]) if tenants else None) or OPEN
     stages = replayed.stages
     versions = [
         version.with_state({"stage": stages[version.sequence], "aliases": ()})

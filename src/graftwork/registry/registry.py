@@ -259,7 +259,7 @@ class Registry:
         with self._database.reading() as tx:
             view_of(tx, tenant, name)
             found = events.read_events(tx, tenant, subject_of(name))
-        return found if alias is None else moves_of(found, alias)
+        return found if alias is None else moves_of(found, check_name(alias, what="alias"))
 
     def _now(self) -> str:
         return timestamp(self._clock())
