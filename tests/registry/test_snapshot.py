@@ -6,14 +6,17 @@ import dataclasses
 import subprocess
 import sys
 import threading
+import time
 import timeit
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from graftwork.db import Database
 from graftwork.errors import NotFound, UnknownModel
 from graftwork.registry import Registry, SnapshotReader, parse_reference
+from graftwork.registry import snapshot as snapshot_module
+from graftwork.registry.snapshot import read_snapshot
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -174,6 +177,25 @@ def test_readers_in_many_threads_see_each_commit_that_came_before(
         for thread in threads:
             thread.join()
     assert failures == []
+
+
+def test_a_commit_beside_the_very_first_read_is_not_missed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.push(0)
+    before, pusher = desk.database.data_version(), threading.Thread(target=desk.push, args=(1,))
+
+    def read_and_then_commit(*given: Any) -> Any:
+        found = read_snapshot(*given)
+        monkeypatch.undo()
+        pusher.start()
+        while desk.database.data_version() == before:
+            time.sleep(0.001)
+        return found
+
+    monkeypatch.setattr(snapshot_module, "read_snapshot", read_and_then_commit)
+    reader = SnapshotReader(desk.database)
+    reader.current()
+    pusher.join()
+    assert len(reader.current().adapters["local", "tone"].versions) == 2
 
 
 def test_looking_for_changes_costs_microseconds(desk: Desk, reader: SnapshotReader) -> None:

@@ -80,6 +80,7 @@ class SnapshotReader:
         self._database = database
         self._reading = threading.Lock()
         self._seen: tuple[int | None, Snapshot] = (None, EMPTY)
+        self._tells: bool | None = None  # whether the database does; None until it was asked
         self._told = False  # of every commit, so that nobody has to ask
 
     def current(self) -> Snapshot:
@@ -91,14 +92,15 @@ class SnapshotReader:
             return self._refresh()
 
     def _refresh(self) -> Snapshot:
-        # NOTE: the data version is read before the tables. A commit in between is then read twice, never
-        # missed.
+        # NOTE: one begins to be told, and the data version is read, before the tables. A commit in between is then
+        # read twice, never missed.
+        if self._tells is None:
+            self._tells = self._database.watch(self._reread)
         version = self._database.data_version()
         seen, snapshot = self._seen
         if version != seen:
             self._seen = (version, read_snapshot(self._database, snapshot))
-            if seen is None:
-                self._told = self._database.watch(self._reread)
+        self._told = self._tells
         return self._seen[1]
 
     def _reread(self) -> None:
@@ -112,15 +114,16 @@ def read_snapshot(database: Database, known: Snapshot = EMPTY) -> Snapshot:
     """The snapshot of this moment; `known` itself when the log has not grown since.
 
     Only adapters that the log has events about since `known` are read again: every change writes its event,
-    so the others are as they were.
+    so the others are as they were. A tenant's policy is about so many of them that all are read at once.
     """
     with database.reading() as tx:
         position = events.head(tx)
         if position == known.position:
             return known
-        if known is EMPTY:
+        subjects = events.subjects_after(tx, known.position) if known is not EMPTY else set()
+        if known is EMPTY or any(subject == POLICY_SUBJECT for _, subject in subjects):
             return Snapshot(position, dict(_all_views(tx)))
-        keys = _changed(tx, known)
+        keys = {(tenant, name) for tenant, subject in subjects if (name := name_in(subject)) is not None}
         changed = {key: view for key in keys if (view := _one_view(tx, *key)) is not None}
         return Snapshot(position, dict(sorted({**known.adapters, **changed}.items())))
 
@@ -136,11 +139,3 @@ def _all_views(tx: Transaction) -> Iterator[tuple[tuple[str, str], AdapterView]]
 def _one_view(tx: Transaction, tenant: str, name: str) -> AdapterView | None:
     pointers = aliases_of(tx, tenant, [name]).get(name, {})
     return AdapterView.of(versions_of(tx, tenant, name), pointers, standing_of(tx, tenant, name))
-
-
-def _changed(tx: Transaction, known: Snapshot) -> set[tuple[str, str]]:
-    """The adapters that the log speaks of since; a tenant's policy speaks of all that the tenant has."""
-    subjects = events.subjects_after(tx, known.position)
-    named = {(tenant, name) for tenant, subject in subjects if (name := name_in(subject)) is not None}
-    ruled = {tenant for tenant, subject in subjects if subject == POLICY_SUBJECT}
-    return named | {key for key in known.adapters if key[0] in ruled} if ruled else named
