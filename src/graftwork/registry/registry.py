@@ -132,10 +132,8 @@ class Registry:
         wanted = parsed(reference)
         with self._database.reading() as tx:
             view = view_for(tx, tenant, wanted)
-            if at is None:
-                return whole(tx, find(view, wanted))
-            found = find(view_at(tx, view, at), wanted)
-            return whole(tx, found).with_state(found.state())
+            found = find(view if at is None else view_at(tx, view, at), wanted)
+            return versions.version_at(tx, found.tenant, found.adapter, found.sequence).with_state(found.state())
 
     # Pointers
 
