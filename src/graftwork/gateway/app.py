@@ -31,6 +31,7 @@ from graftwork.gateway import (
     errors,
     evaluations,
     inference,
+    lifecycle,
     lineage,
     model_list,
     registry_routes,
@@ -56,6 +57,7 @@ from graftwork.registry.cards.cards import Cards
 from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
+from graftwork.registry.lifecycle import Lifecycle
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
@@ -70,7 +72,7 @@ from graftwork.registry.tags import Tags
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
-from graftwork.traffic.choice import Asked, choose, require_base
+from graftwork.traffic.choice import Asked, choose, require_servable
 from graftwork.version import __version__
 
 if TYPE_CHECKING:
@@ -120,6 +122,7 @@ def build_app(
         app.include_router(doors.router)
     for router in (
         registry_routes.router,
+        lifecycle.router,
         bases.router,
         residency.router,
         evaluations.router,
@@ -176,6 +179,7 @@ def _services(
         documents=companions,
         cards=Cards(database, store, companions),
         signatures=Signatures(database, store),
+        lifecycle=Lifecycle(database),
         snapshots=snapshots,
         lineage=Lineage(database),
         searches=Searches(database),
@@ -300,5 +304,5 @@ def _pinned(services: Services, reference: str) -> AdapterHandle:
     asked = Asked(adapter_id=reference)
     found = choose(asked, tenant=LOCAL, base=services.base, versions=services.snapshots.current())
     assert found.version is not None, "an explicit adapter never means the base"
-    require_base(found, base=services.base, base_digest=services.engine.get().outline.weights_digest)
+    require_servable(found, base=services.base, base_digest=services.engine.get().outline.weights_digest)
     return AdapterHandle(found.version.digest, LOCAL, found.model)

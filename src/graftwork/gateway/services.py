@@ -22,6 +22,7 @@ from graftwork.registry.cards.cards import Cards
 from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
+from graftwork.registry.lifecycle import Lifecycle
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
@@ -48,6 +49,7 @@ class Services:
     documents: Documents
     cards: Cards
     signatures: Signatures
+    lifecycle: Lifecycle
     snapshots: SnapshotReader
     lineage: Lineage
     searches: Searches

@@ -22,11 +22,11 @@ from graftwork.errors import Unavailable
 from graftwork.registry.adapters import has_versions
 from graftwork.registry.reading import view_of
 from graftwork.registry.retention import collection, sweep
+from graftwork.registry.retention.claims import claims_of, derivations
 from graftwork.registry.retention.deletion import delete_version, nobody
 from graftwork.registry.retention.holders import HOLDERS, HolderRule, holders_of
 from graftwork.registry.retention.roots import wanted
 from graftwork.registry.retention.rules import going, has_rules, rules_of
-from graftwork.registry.retention.standing import derivations, standing_of
 from graftwork.registry.retention.sweep import Bounds, Item, Kind, Known
 from graftwork.registry.versions import Named, Version, deleted_versions, named_versions
 
@@ -151,9 +151,9 @@ class Collector:
         derived, now = derivations(tx, tenant), self._clock()
         query = select(adapters.c.name).where(adapters.c.tenant == tenant, has_versions())
         for name in tx.execute(query.order_by(adapters.c.name)).scalars().all():
-            standing = standing_of(tx, view_of(tx, tenant, name), derived)
-            for version, why in going(rules_of(tx, tenant, name), standing.view, standing.promoted, now):
-                if not holders_of(standing, version, (*HOLDERS, also)):
+            claims = claims_of(tx, view_of(tx, tenant, name), derived)
+            for version, why in going(rules_of(tx, tenant, name), claims.view, claims.promoted, now):
+                if not holders_of(claims, version, (*HOLDERS, also)):
                     yield version, why
 
     def _begin(self, tenant: str, plan: _Plan, actor: str, also: HolderRule) -> tuple[int, list[Item]]:
