@@ -111,7 +111,7 @@ def run() -> None:
 
 
 #: Fields of a wrong request that are words of the command line itself.
-_USAGE = frozenset({"settings", "url", "meta", "base", "message", "file"})
+_USAGE = frozenset({"settings", "url", "meta", "base", "message", "policy"})
 
 
 def _tell(error: GraftworkError) -> None:
