@@ -14,6 +14,7 @@ from graftwork.adapters.folder import CONFIG_NAME
 from graftwork.artifacts.bundle import Manifest
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
+from graftwork.client.events import Events
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.uploads import upload_all, upload_missing
 from graftwork.client.verify import verify_bundles
@@ -49,6 +50,7 @@ class Client:
     ) -> None:
         self._wire = Wire(url, app, http, timeout_s)
         self.bases = Bases(self._wire)
+        self.events = Events(self._wire)
 
     # The registry
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 
+from graftwork.access.event_log import EventLog
 from graftwork.access.names import DEFAULT, check_name
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
@@ -26,6 +27,7 @@ from graftwork.gateway import (
     classify,
     embeddings,
     errors,
+    events,
     inference,
     model_list,
     registry_routes,
@@ -93,7 +95,7 @@ def build_app(
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
         app.include_router(doors.router)
-    for router in (registry_routes.router, bases.router, residency.router):
+    for router in (registry_routes.router, bases.router, residency.router, events.router):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
             router,
@@ -135,6 +137,7 @@ def _services(
         outline_of=outline_of,
         registry=registry,
         snapshots=snapshots,
+        events=EventLog(database),
         store=store,
         copies=copies,
         uploads=Uploads(settings.uploads),

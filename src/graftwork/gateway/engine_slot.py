@@ -105,6 +105,8 @@ class EngineSlot:
         self._waiting_for: list[str] = ["base: not loaded yet"] if engine or make else []
         self._started = False
         self._failure: BaseException | None = None
+        #: Set when the server was told to stop: what would go on for ever ends then.
+        self.closing = False
 
     @property
     def wanted(self) -> bool:

@@ -85,6 +85,10 @@ class _Server(uvicorn.Server):
             log.info("ready at %s; Ctrl-C stops it", self._url)
         return await super().on_tick(counter) or self._slot.failure is not None
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._slot.closing = True
+        await super().shutdown(sockets)
+
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from graftwork.access.event_log import EventLog
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import BlobStore
@@ -34,6 +35,7 @@ class Services:
     outline_of: Callable[[], Outline]
     registry: Registry
     snapshots: SnapshotReader
+    events: EventLog
     store: BlobStore
     copies: WorkingCopies
     uploads: Uploads
