@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from graftwork.cli import ask, audit, base, completion, demo, inspect, registry, residency, serve, verify
+from graftwork.cli import ask, audit, backup, base, completion, demo, inspect, registry, residency, serve, verify
 from graftwork.cli.context import Context, OutputFormat
 from graftwork.errors import GraftworkError, InvalidRequest, Refused
 
@@ -31,6 +31,7 @@ ask.add_to(app)
 inspect.add_to(app)
 base.add_to(app)
 audit.add_to(app)
+backup.add_to(app)
 demo.add_to(app)
 completion.add_to(app)
 
