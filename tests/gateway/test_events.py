@@ -58,7 +58,14 @@ def test_events_come_page_by_page_and_by_filter(busy: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "params", [{"since": "yesterday"}, {"until": "2026-01-31T09:30:00"}, {"page_token": "x"}, {"page_token": "9" * 20}]
+    "params",
+    [
+        {"since": "yesterday"},
+        {"until": "2026-01-31T09:30:00"},
+        {"kind": "a\0b"},
+        {"page_token": "x"},
+        {"page_token": "9" * 20},
+    ],
 )
 def test_what_cannot_be_read_is_said_by_field(served: Served, params: dict[str, str]) -> None:
     answer = served.http.get("/api/v1/events", params=params)

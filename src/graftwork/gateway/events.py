@@ -39,6 +39,8 @@ AT_ONCE = 100
 
 _LIST: dict[str, Any] = ours({200: EventList}, errors=(400,))
 _LIST["responses"]["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+_VERIFY: dict[str, Any] = ours({200: VerificationAnswer}, body=VerifyBody, errors=(503,))
+_VERIFY["requestBody"]["required"] = False
 
 
 @router.get("/events", openapi_extra=_LIST)
@@ -56,6 +58,9 @@ async def list_events(
 ) -> Response:
     """The caller's events in order, page by page; with `follow=true` as server-sent events, those to come too."""
     services, tenant = services_of(request), tenant_of(request)
+    for field, text in (("kind", kind), ("subject", subject), ("actor", actor)):
+        if "\0" in (text or ""):  # which no database of ours takes for text
+            raise InvalidRequest(f"{field} holds a NUL character.", field=field)
     wanted = Wanted(kind, subject, actor, after, _time(since, "since"), _time(until, "until"))
     if follow:
         last = _position(request.headers.get("last-event-id", ""), "Last-Event-ID")
@@ -73,7 +78,7 @@ async def head(request: Request) -> Response:
     return JSONResponse(vars(await run_in_threadpool(services_of(request).events.head)))
 
 
-@router.post("/audit/verify", openapi_extra=ours({200: VerificationAnswer}, body=VerifyBody, errors=(503,)))
+@router.post("/audit/verify", openapi_extra=_VERIFY)
 async def verify(request: Request) -> Response:
     """Check every hash of the log, all tenants' together."""
     services = services_of(request)
