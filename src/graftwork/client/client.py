@@ -16,6 +16,7 @@ from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
 from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
+from graftwork.client.events import Events
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
 from graftwork.client.retention import Holds, Retention
@@ -64,6 +65,7 @@ class Client:
         self.searches, self.tags, self.descriptions = Searches(self._wire), Tags(self._wire), Descriptions(self._wire)
         self.holds = Holds(self._wire)
         self.retention = Retention(self._wire)
+        self.events = Events(self._wire)
 
     # The registry
 

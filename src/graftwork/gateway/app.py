@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 
+from graftwork.access.event_log import EventLog
 from graftwork.access.names import DEFAULT, check_name
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
@@ -30,6 +31,7 @@ from graftwork.gateway import (
     embeddings,
     errors,
     evaluations,
+    events,
     inference,
     lineage,
     model_list,
@@ -129,6 +131,7 @@ def build_app(
         search.router,
         tags.router,
         retention.router,
+        events.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
@@ -181,6 +184,7 @@ def _services(
         searches=Searches(database),
         tags=Tags(database),
         descriptions=Descriptions(database),
+        events=EventLog(database),
         store=store,
         copies=copies,
         uploads=partial_uploads,
