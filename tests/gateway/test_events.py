@@ -18,8 +18,12 @@ from graftwork.client import events as client_events
 from graftwork.db import Database
 from graftwork.errors import Conflict, Damaged, InvalidRequest, Unavailable
 from graftwork.gateway import events as doors
+from graftwork.protocol.retention import API_VERSION
+from support.evaluations import task
+from support.keys import KEYS
 from support.served import Served, serving
 
+SUBJECTS = ("adapters/alpha", "retention", "gc")
 KINDS = ["base.created", "adapter.created", "version.created", "version.promoted"]
 
 
@@ -55,6 +59,35 @@ def test_events_come_page_by_page_and_by_filter(busy: Served) -> None:
     assert [event["position"] for event in busy.client.events.list(subject="bases/fake-base")] == [1]
     assert busy.client.events.list(until="2000-01-01T00:00:00+02:00") == busy.client.events.list(actor="you") == []
     assert len(busy.client.events.list(since="2000-01-01T00:00:00+02:00")) == 4
+
+
+def test_whatever_changes_is_told_under_its_subject(busy: Served) -> None:
+    client, folder = busy.client, busy.folder / "lora-0"
+    busy.push("alpha", seed=1)
+    client.tags.set("alpha:1.0.0", "team", "red")
+    client.descriptions.set("alpha", description="finds irony")
+    client.evaluations.add("alpha:1.0.0", task())
+    client.documents.add("alpha:1.0.0", folder / "adapter_config.json", kind="other")
+    client.signatures.sign("alpha:1.0.0", KEYS["ed25519"].private)
+    client.lineage.add("alpha:1.0.0", "trained_on", "dataset:texts")
+    client.holds.set("alpha:1.0.1", reason="court")
+    client.holds.release("alpha:1.0.1", reason="over")
+    client.retention.set_rules(
+        {"apiVersion": API_VERSION, "kind": "Retention", "metadata": {}, "spec": {"keepLast": 9}}
+    )
+    client.retention.delete("alpha:1.0.1", reason="gone")
+    client.retention.gc(older_than_s=0)
+    told = {subject: [event["kind"] for event in client.events.list(subject=subject, after=4)] for subject in SUBJECTS}
+    assert told == {
+        "adapters/alpha": [
+            *("version.created", "tag.set", "adapter.described", "evaluation.added", "document.added"),
+            *("signature.added", "lineage.added", "hold.set", "hold.released", "version.deleted"),
+        ],
+        "retention": ["retention.set"],
+        "gc": ["gc.began", "gc.ended"],
+    }
+    assert sum(map(len, told.values())) == len(client.events.list(after=4)) == client.events.verify()["events"] - 4
+    assert client.events.list(kind="version.deleted")[0]["payload"]["reason"] == "gone"
 
 
 @pytest.mark.parametrize(
