@@ -12,6 +12,8 @@ import typer
 
 from graftwork.cli import (
     ask,
+    audit,
+    backup,
     base,
     compare,
     completion,
@@ -56,6 +58,8 @@ document.add_to(app)
 ask.add_to(app)
 inspect.add_to(app)
 base.add_to(app)
+audit.add_to(app)
+backup.add_to(app)
 demo.add_to(app)
 completion.add_to(app)
 
