@@ -10,8 +10,10 @@ from sqlalchemy.exc import IntegrityError
 
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, PreconditionFailed
 from graftwork.registry import SnapshotReader, Version
+from graftwork.registry import snapshot as snapshot_module
 from graftwork.registry.pointers import PRESENT
 from graftwork.registry.rules.policy import OPEN, ApprovalRule, Policy
+from graftwork.registry.snapshot import read_snapshot
 
 if TYPE_CHECKING:
     from support.desk import Desk
@@ -191,3 +193,23 @@ def test_a_deprecated_version_says_so_until_that_is_taken_back(two: Desk) -> Non
     assert kinds(two)[-3:] == ["version.deprecated", "version.deprecated", "version.undeprecated"]
     with pytest.raises(InvalidRequest, match="message"):
         two.lifecycle.deprecate("local", "tone", " ", actor="me")
+
+
+def test_a_tenants_policy_is_applied_to_what_the_snapshot_knows(two: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    two.push(3, "own")
+    two.push(4, tenant="acme")
+    two.approve("tone:1.0.0")
+    two.demand("serving", adapter="own", needed=2)
+    known = read_snapshot(two.database)
+    monkeypatch.setattr(snapshot_module, "all_versions", lambda tx: pytest.fail("every version is read again"))
+    for rule in ({}, {"by": frozenset({"ann"})}, None):
+        if rule is None:
+            two.lifecycle.set_policy("local", None, actor="me")
+        else:
+            two.demand("serving", **rule)
+        before, known = known, read_snapshot(two.database, known)
+        for key in before.adapters:
+            assert (known.adapters[key] is before.adapters[key]) == (key != ("local", "tone"))
+        for version in known.adapters["local", "tone"].versions:
+            shown = two.registry.show("local", version.label)
+            assert (version.approval, version.forbidden) == (shown.approval, shown.forbidden)

@@ -9,9 +9,11 @@ from itertools import groupby
 
 from graftwork.access import events
 from graftwork.db import Database, Transaction
+from graftwork.db.schema import policies
 from graftwork.errors import NotFound, UnknownModel
 from graftwork.registry.aliases import aliases_of, all_aliases
 from graftwork.registry.reference import Reference
+from graftwork.registry.rules.policies import all_policies, holding
 from graftwork.registry.rules.policy import POLICY_SUBJECT
 from graftwork.registry.rules.standing import read_standings, standing_of
 from graftwork.registry.subjects import name_in
@@ -121,17 +123,22 @@ def read_snapshot(database: Database, known: Snapshot = EMPTY) -> Snapshot:
     """The snapshot of this moment; `known` itself when the log has not grown since.
 
     Only adapters that the log has events about since `known` are read again: every change writes its event,
-    so the others are as they were. A tenant's policy is about so many of them that all are read at once.
+    so the others are as they were, but for the policy of their tenant.
     """
     with database.reading() as tx:
         position = events.head(tx)
         if position == known.position:
             return known
-        subjects = events.subjects_after(tx, known.position) if known is not EMPTY else set()
-        if known is EMPTY or any(subject == POLICY_SUBJECT for _, subject in subjects):
+        if known is EMPTY:
             return Snapshot(position, dict(_all_views(tx)))
+        subjects = events.subjects_after(tx, known.position)
+        views: dict[tuple[str, str], AdapterView | None] = dict(known.adapters)
+        for tenant in (tenant for tenant, subject in subjects if subject == POLICY_SUBJECT):
+            set_now = all_policies(tx, policies.c.tenant == tenant)
+            own = (view for view in known.adapters.values() if view.tenant == tenant)
+            views |= {(tenant, view.name): view.under(holding(set_now, tenant, view.name)) for view in own}
         keys = {(tenant, name) for tenant, subject in subjects if (name := name_in(subject)) is not None}
-        views = {**known.adapters, **{key: _one_view(tx, *key) for key in keys}}
+        views |= {key: _one_view(tx, *key) for key in keys}
         return Snapshot(position, {key: view for key, view in sorted(views.items()) if view is not None})
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from graftwork.registry.pointers import PRODUCTION
 from graftwork.registry.reference import Alias, Digest, Selector, Semver, Sequence
+from graftwork.registry.rules.policy import Policy
 from graftwork.registry.rules.standing import Standing
 from graftwork.registry.versions import Version
 
@@ -40,6 +41,15 @@ class AdapterView:
         by_sequence = {version.sequence: version for version in found}
         aliases = {alias: by_sequence[sequence] for alias, sequence in pointers.items()}
         return cls(found[0].tenant, found[0].adapter, found, aliases, standing)
+
+    def under(self, policy: Policy) -> AdapterView:
+        """The same adapter where another policy holds."""
+        if policy == self.standing.policy:
+            return self
+        pointers = {alias: version.sequence for alias, version in self.aliases.items()}
+        view = AdapterView.of(self.versions, pointers, replace(self.standing, policy=policy))
+        assert view is not None, "it has the same versions"
+        return view
 
     @property
     def newest(self) -> Version:

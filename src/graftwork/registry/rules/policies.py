@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlalchemy import ColumnElement, and_, delete, select
 
 from graftwork.db import Transaction
 from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import policies
-from graftwork.registry.rules.policy import Policy
+from graftwork.registry.rules.policy import OPEN, Policy
 
 #: In place of an adapter's name: the policy is its tenant's.
 WHOLE_TENANT = ""
@@ -19,6 +21,11 @@ def all_policies(tx: Transaction, where: ColumnElement[bool]) -> dict[tuple[str,
         (row.tenant, row.adapter): Policy.from_json(parse(row.spec))
         for row in tx.execute(select(policies).where(where))
     }
+
+
+def holding(found: Mapping[tuple[str, str], Policy], tenant: str, adapter: str) -> Policy:
+    """Of these policies, the one that holds for an adapter: its own, else its tenant's, else that nothing is demanded."""
+    return found.get((tenant, adapter)) or found.get((tenant, WHOLE_TENANT)) or OPEN
 
 
 def policy_at(tx: Transaction, tenant: str, adapter: str) -> Policy | None:

@@ -12,7 +12,7 @@ from graftwork.db import Transaction
 from graftwork.db.schema import approvals, deprecations, policies, signatures
 from graftwork.registry.rules.approval import Opinion, approval_of, opinions
 from graftwork.registry.rules.deprecation import Deprecation, all_deprecations
-from graftwork.registry.rules.policies import WHOLE_TENANT, all_policies
+from graftwork.registry.rules.policies import WHOLE_TENANT, all_policies, holding
 from graftwork.registry.rules.policy import OPEN, Policy, may_enter
 
 if TYPE_CHECKING:
@@ -29,18 +29,22 @@ class Standing:
     deprecations: Mapping[int, Deprecation] = field(default_factory=dict)
 
     def of(self, version: Version) -> Version:
-        """The version with its approval, its signers, its deprecation, and why the policy forbids to serve it."""
-        found: dict[str, Any] = {}
-        if given := self.opinions.get(version.sequence):
-            found["approval"] = approval_of(given, version.created_by, self.policy.approval)
-        if signers := self.signers.get(version.sequence):
-            found["signed_by"] = tuple(sorted(signers))
-        if (deprecation := self.deprecations.get(version.sequence)) is not None:
-            found["deprecated"] = deprecation
-        if found:
-            version = replace(version, **found)
-        forbidden = may_enter("serving", version, self.policy)
-        return replace(version, forbidden=forbidden) if forbidden else version
+        """The version with its approval, its signers, its deprecation, and why the policy forbids to serve it.
+
+        Whatever it said of these before; it is the same object where that was right.
+        """
+        given = self.opinions.get(version.sequence, ())
+        version = _saying(
+            version,
+            approval=approval_of(given, version.created_by, self.policy.approval),
+            signed_by=tuple(sorted(self.signers.get(version.sequence, ()))),
+            deprecated=self.deprecations.get(version.sequence),
+        )
+        return _saying(version, forbidden=may_enter("serving", version, self.policy))
+
+
+def _saying(version: Version, **facts: Any) -> Version:
+    return version if all(getattr(version, name) == fact for name, fact in facts.items()) else replace(version, **facts)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Standings:
 
     def of(self, tenant: str, adapter: str) -> Standing:
         key = (tenant, adapter)
-        policy = self.policies.get(key) or self.policies.get((tenant, WHOLE_TENANT), OPEN)
+        policy = holding(self.policies, tenant, adapter)
         return Standing(policy, self.opinions.get(key, {}), self.signers.get(key, {}), self.deprecations.get(key, {}))
 
 
