@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -202,11 +203,9 @@ def test_a_tenants_policy_is_applied_to_what_the_snapshot_knows(two: Desk, monke
     two.demand("serving", adapter="own", needed=2)
     known = read_snapshot(two.database)
     monkeypatch.setattr(snapshot_module, "all_versions", lambda tx: pytest.fail("every version is read again"))
-    for rule in ({}, {"by": frozenset({"ann"})}, None):
-        if rule is None:
-            two.lifecycle.set_policy("local", None, actor="me")
-        else:
-            two.demand("serving", **rule)
+    demand = Policy(ApprovalRule(), require={"serving": ("approval",)})
+    for policy in (demand, replace(demand, approval=ApprovalRule(by=frozenset({"ann"}))), None):
+        two.lifecycle.set_policy("local", policy, actor="me")
         before, known = known, read_snapshot(two.database, known)
         for key in before.adapters:
             assert (known.adapters[key] is before.adapters[key]) == (key != ("local", "tone"))

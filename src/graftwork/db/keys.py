@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Column, Row, Select, and_, values
+from sqlalchemy import Column, Row, Select, Table, and_, values
 
 from graftwork.db import Transaction
 
 _AT_ONCE = 500
 
+#: The wanted rows of a table; those of one version in the order of the primary key.
+Rows = Callable[[Table], Iterable[Row[Any]]]
+
 
 def rows_at(
     tx: Transaction, query: Select[Any], columns: Sequence[Column[Any]], keys: Iterable[Sequence[Any]]
 ) -> Iterator[Row[Any]]:
-    """The rows of `query` whose `columns` have the values of any of `keys`, in no order."""
+    """The rows of `query` whose `columns` have the values of any of `keys`; only those of one key in its order."""
     rows = list(keys)
     for first in range(0, len(rows), _AT_ONCE):
         yield from tx.execute(at_keys(query, columns, rows[first : first + _AT_ONCE]))

@@ -13,7 +13,7 @@ from graftwork.db.schema import adapters, versions
 from graftwork.errors import Conflict
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.pointers import PRODUCTION
-from graftwork.registry.rules.standing import Standing, read_standings
+from graftwork.registry.rules.standing import Standing, standings_at
 from graftwork.registry.versions import LIVE, Version, counts, versions_at
 
 
@@ -69,10 +69,10 @@ def summaries(tx: Transaction, tenant: str, *, after: str, limit: int) -> list[A
     rows = tx.execute(query.order_by(adapters.c.name).limit(limit)).all()
     names = [row.name for row in rows]
     counted, pointers = counts(tx, tenant, names), aliases_of(tx, tenant, names)
-    standings = read_standings(tx, tenant, names)
     wanted = {(name, newest) for name, (_, newest) in counted.items()}
     wanted |= {(name, held[PRODUCTION]) for name, held in pointers.items() if PRODUCTION in held}
     found = {(version.adapter, version.sequence): version for version in versions_at(tx, tenant, wanted)}
+    standings = standings_at(tx, tenant, wanted)
     return [
         _summary(row, counted[row.name], found, pointers.get(row.name, {}), standings.of(tenant, row.name))
         for row in rows

@@ -11,7 +11,7 @@ from graftwork.errors import NotFound
 from graftwork.registry.adapters import has_versions
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.reference import Reference, parse_reference
-from graftwork.registry.rules.standing import standing_of
+from graftwork.registry.rules.standing import standing_of, standings_at
 from graftwork.registry.versions import Version, version_at, versions_of
 from graftwork.registry.view import AdapterView
 
@@ -69,4 +69,5 @@ def whole(tx: Transaction, version: Version) -> Version:
     pointers = aliases_of(tx, version.tenant, [version.adapter]).get(version.adapter, {})
     found = version_at(tx, version.tenant, version.adapter, version.sequence)
     held = (alias for alias, sequence in pointers.items() if sequence == version.sequence)
-    return standing_of(tx, version.tenant, version.adapter).of(found.with_aliases(held))
+    standings = standings_at(tx, version.tenant, [(version.adapter, version.sequence)])
+    return standings.of(version.tenant, version.adapter).of(found.with_aliases(held))

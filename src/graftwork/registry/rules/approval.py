@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Row, func, select
+from sqlalchemy import Row, func, select
 
 from graftwork.db import Transaction
+from graftwork.db.keys import Rows
 from graftwork.db.schema import approvals
 from graftwork.registry.rules.policy import ApprovalRule
 
@@ -47,11 +48,10 @@ def approval_of(opinions: Iterable[Opinion], author: str, rule: ApprovalRule) ->
     return "rejected" if len(reject) >= rule.needed else "pending"
 
 
-def opinions(tx: Transaction, where: ColumnElement[bool]) -> dict[tuple[str, str], dict[int, tuple[Opinion, ...]]]:
+def opinions(rows: Rows) -> dict[tuple[str, str], dict[int, tuple[Opinion, ...]]]:
     """By (tenant, adapter) and the version's sequence number, in the order they were given."""
     found: dict[tuple[str, str], dict[int, tuple[Opinion, ...]]] = {}
-    order = (approvals.c.tenant, approvals.c.adapter, approvals.c.sequence, approvals.c.number)
-    for row in tx.execute(select(approvals).where(where).order_by(*order)):
+    for row in rows(approvals):
         held = found.setdefault((row.tenant, row.adapter), {})
         held[row.sequence] = (*held.get(row.sequence, ()), Opinion.from_row(row))
     return found

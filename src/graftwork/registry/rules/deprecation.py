@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, delete, select
+from sqlalchemy import and_, delete
 
 from graftwork.db import Transaction
+from graftwork.db.keys import Rows
 from graftwork.db.schema import deprecations
 
 DEPRECATED: Final = "version.deprecated"
@@ -29,10 +30,10 @@ class Deprecation:
         return cls(data["message"], data["since"], data["until"])
 
 
-def all_deprecations(tx: Transaction, where: ColumnElement[bool]) -> dict[tuple[str, str], dict[int, Deprecation]]:
+def all_deprecations(rows: Rows) -> dict[tuple[str, str], dict[int, Deprecation]]:
     """By (tenant, adapter) and the version's sequence number."""
     found: dict[tuple[str, str], dict[int, Deprecation]] = {}
-    for row in tx.execute(select(deprecations).where(where)):
+    for row in rows(deprecations):
         deprecation = Deprecation(row.message, row.deprecated_at, row.until)
         found.setdefault((row.tenant, row.adapter), {})[row.sequence] = deprecation
     return found

@@ -24,7 +24,7 @@ def all_policies(tx: Transaction, where: ColumnElement[bool]) -> dict[tuple[str,
 
 
 def holding(found: Mapping[tuple[str, str], Policy], tenant: str, adapter: str) -> Policy:
-    """Of these policies, the one that holds for an adapter: its own, else its tenant's, else that nothing is demanded."""
+    """Of these, the one that holds for an adapter: its own, else its tenant's, else the open one."""
     return found.get((tenant, adapter)) or found.get((tenant, WHOLE_TENANT)) or OPEN
 
 

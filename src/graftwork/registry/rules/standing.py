@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Table, and_, select, true
+from sqlalchemy import ColumnElement, Row, Table, and_, select, true
 
 from graftwork.db import Transaction
-from graftwork.db.schema import approvals, deprecations, policies, signatures
+from graftwork.db.keys import Rows, rows_at
+from graftwork.db.schema import policies, signatures
 from graftwork.registry.rules.approval import Opinion, approval_of, opinions
 from graftwork.registry.rules.deprecation import Deprecation, all_deprecations
 from graftwork.registry.rules.policies import WHOLE_TENANT, all_policies, holding
@@ -65,26 +66,38 @@ class Standings:
 def read_standings(tx: Transaction, tenant: str | None = None, adapters: Collection[str] = ()) -> Standings:
     """Those of some adapters of one tenant; without a tenant, of all there are."""
 
-    def where(table: Table, *more: str) -> ColumnElement[bool]:
-        if tenant is None:
-            return true()
-        return and_(table.c.tenant == tenant, table.c.adapter.in_([*adapters, *more]))
+    def rows(table: Table) -> Iterable[Row[Any]]:
+        query = select(table).order_by(*table.primary_key.columns)
+        if tenant is not None:
+            query = query.where(table.c.tenant == tenant, table.c.adapter.in_(adapters))
+        return tx.execute(query)
 
-    return Standings(
-        all_policies(tx, where(policies, WHOLE_TENANT)),
-        opinions(tx, where(approvals)),
-        _signers(tx, where(signatures)),
-        all_deprecations(tx, where(deprecations)),
-    )
+    demanded = true() if tenant is None else _over(tenant, adapters)
+    return Standings(all_policies(tx, demanded), opinions(rows), _signers(rows), all_deprecations(rows))
 
 
-def _signers(tx: Transaction, where: ColumnElement[bool]) -> dict[tuple[str, str], dict[int, frozenset[str]]]:
+def standings_at(tx: Transaction, tenant: str, wanted: Iterable[tuple[str, int]]) -> Standings:
+    """The same with what was said of the versions at these (adapter, sequence) pairs only."""
+    keys = sorted({(tenant, adapter, sequence) for adapter, sequence in wanted})
+    names = {adapter for _, adapter, _ in keys}
+
+    def rows(table: Table) -> Iterable[Row[Any]]:
+        query = select(table).order_by(*table.primary_key.columns)
+        return rows_at(tx, query, (table.c.tenant, table.c.adapter, table.c.sequence), keys)
+
+    return Standings(all_policies(tx, _over(tenant, names)), opinions(rows), _signers(rows), all_deprecations(rows))
+
+
+def _over(tenant: str, adapters: Iterable[str]) -> ColumnElement[bool]:
+    return and_(policies.c.tenant == tenant, policies.c.adapter.in_([*adapters, WHOLE_TENANT]))
+
+
+def _signers(rows: Rows) -> dict[tuple[str, str], dict[int, frozenset[str]]]:
     """By (tenant, adapter) and the version's sequence number: fingerprints of the keys that signed it."""
     found: dict[tuple[str, str], dict[int, frozenset[str]]] = {}
-    columns = (signatures.c.tenant, signatures.c.adapter, signatures.c.sequence, signatures.c.fingerprint)
-    for tenant, adapter, sequence, fingerprint in tx.execute(select(*columns).where(where)):
-        held = found.setdefault((tenant, adapter), {})
-        held[sequence] = held.get(sequence, frozenset()) | {fingerprint}
+    for row in rows(signatures):
+        held = found.setdefault((row.tenant, row.adapter), {})
+        held[row.sequence] = held.get(row.sequence, frozenset()) | {row.fingerprint}
     return found
 
 
