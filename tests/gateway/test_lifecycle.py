@@ -219,6 +219,26 @@ def test_an_adapters_policy_is_a_document_of_its_own(alpha: Served) -> None:
     assert alpha.http.get("/api/v1/adapters/nope/policy").status_code == 404
 
 
+def test_policies_and_deprecations_change_only_from_what_was_read(alpha: Served) -> None:
+    url, body = f"{ALPHA}/policy", {**POLICY, "spec": {"require": {"serving": ["approval"]}}}
+    tenants = {"if-match": alpha.http.get(url).headers["etag"]}
+    assert alpha.http.put(url, json=body, headers={"if-match": "*"}).status_code == 412
+    made = alpha.http.put(url, json=body, headers=tenants)
+    assert (made.status_code, made.headers["etag"]) == (200, alpha.http.get(url).headers["etag"])
+    for stale in (tenants, {"if-none-match": "*"}):
+        assert alpha.http.put(url, json=POLICY, headers=stale).status_code == 412
+        assert alpha.http.delete(url, headers=stale).status_code == 412
+    assert alpha.http.get(url).json() == made.json()
+    assert alpha.http.delete(url, headers={"if-match": made.headers["etag"]}).status_code == 204
+
+    url, said = f"{ALPHA}/versions/1.0.0", {"message": "Use 1.1.0."}
+    seen = {"if-match": alpha.http.get(url).headers["etag"]}
+    assert alpha.http.put(f"{url}/deprecation", json=said, headers=seen).status_code == 200
+    assert alpha.http.put(f"{url}/deprecation", json=said, headers=seen).status_code == 412
+    assert alpha.http.delete(f"{url}/deprecation", headers=seen).status_code == 412
+    assert alpha.client.show("alpha:1.0.0")["deprecated"]["message"] == "Use 1.1.0."
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [

@@ -79,7 +79,9 @@ async def decide(request: Request, name: str, version: str) -> Response:
     return tagged_version(found)
 
 
-@router.put(f"{_VERSION}/deprecation", openapi_extra=ours({200: VersionAnswer}, body=DeprecationBody, errors=(404,)))
+@router.put(
+    f"{_VERSION}/deprecation", openapi_extra=ours({200: VersionAnswer}, body=DeprecationBody, errors=(404, 412))
+)
 async def deprecate(request: Request, name: str, version: str) -> Response:
     """Have every answer of a version say that it should no longer be used; it is served as before."""
     services = services_of(request)
@@ -90,17 +92,23 @@ async def deprecate(request: Request, name: str, version: str) -> Response:
         place_of(name, version),
         body.message,
         until=read_time(body.until, field="until") if body.until is not None else None,
+        if_match=expected_of(request),
         actor=actor_of(request),
     )
     return tagged_version(found)
 
 
-@router.delete(f"{_VERSION}/deprecation", openapi_extra=ours({200: VersionAnswer}, errors=(400, 403, 404)))
+@router.delete(f"{_VERSION}/deprecation", openapi_extra=ours({200: VersionAnswer}, errors=(400, 403, 404, 412)))
 async def undeprecate(request: Request, name: str, version: str, reason: ReasonQuery = None) -> Response:
     """Take a deprecation back."""
     lifecycle, reference = services_of(request).lifecycle, place_of(name, version)
     found = await run_in_threadpool(
-        lifecycle.undeprecate, tenant_of(request), reference, actor=actor_of(request), reason=reason
+        lifecycle.undeprecate,
+        tenant_of(request),
+        reference,
+        if_match=expected_of(request),
+        actor=actor_of(request),
+        reason=reason,
     )
     return tagged_version(found)
 
@@ -111,13 +119,13 @@ async def show_policy(request: Request) -> Response:
     return await _policy(request, None)
 
 
-@router.put("/policy", openapi_extra=ours({200: PolicyBody}, body=PolicyBody))
+@router.put("/policy", openapi_extra=ours({200: PolicyBody}, body=PolicyBody, errors=(412,)))
 async def set_policy(request: Request, reason: ReasonQuery = None) -> Response:
     """Demand something of all versions of the tenant whose adapter has no policy of its own."""
     return await _set_policy(request, None, reason)
 
 
-@router.delete("/policy", status_code=204, openapi_extra=ours({204: None}, errors=(400, 403)))
+@router.delete("/policy", status_code=204, openapi_extra=ours({204: None}, errors=(400, 403, 412)))
 async def remove_policy(request: Request, reason: ReasonQuery = None) -> Response:
     """Demand nothing any more."""
     return await _remove_policy(request, None, reason)
@@ -129,13 +137,13 @@ async def show_adapter_policy(request: Request, name: str) -> Response:
     return await _policy(request, name)
 
 
-@router.put("/adapters/{name}/policy", openapi_extra=ours({200: PolicyBody}, body=PolicyBody, errors=(404,)))
+@router.put("/adapters/{name}/policy", openapi_extra=ours({200: PolicyBody}, body=PolicyBody, errors=(404, 412)))
 async def set_adapter_policy(request: Request, name: str, reason: ReasonQuery = None) -> Response:
     """Give an adapter a policy of its own, which holds instead of the tenant's."""
     return await _set_policy(request, name, reason)
 
 
-@router.delete("/adapters/{name}/policy", status_code=204, openapi_extra=ours({204: None}, errors=(400, 403, 404)))
+@router.delete("/adapters/{name}/policy", status_code=204, openapi_extra=ours({204: None}, errors=(400, 403, 404, 412)))
 async def remove_adapter_policy(request: Request, name: str, reason: ReasonQuery = None) -> Response:
     """Let the tenant's policy hold for the adapter again."""
     return await _remove_policy(request, name, reason)
@@ -143,7 +151,7 @@ async def remove_adapter_policy(request: Request, name: str, reason: ReasonQuery
 
 async def _policy(request: Request, adapter: str | None) -> Response:
     found, owner = await run_in_threadpool(services_of(request).lifecycle.policy, tenant_of(request), adapter)
-    return tagged(policy_document(found.to_json(), owner))
+    return tagged(policy_document(found.to_json(), owner), found.etag)
 
 
 async def _set_policy(request: Request, adapter: str | None, reason: str | None) -> Response:
@@ -156,20 +164,22 @@ async def _set_policy(request: Request, adapter: str | None, reason: str | None)
             field="metadata.adapter",
         )
     policy = Policy.from_json(body.spec.model_dump())
-    await run_in_threadpool(
-        services.lifecycle.set_policy,
-        tenant_of(request),
-        policy,
-        adapter=adapter,
-        actor=actor_of(request),
-        reason=reason,
-    )
-    return tagged(policy_document(policy.to_json(), adapter))
+    await _put(request, policy, adapter, reason)
+    return tagged(policy_document(policy.to_json(), adapter), policy.etag)
 
 
 async def _remove_policy(request: Request, adapter: str | None, reason: str | None) -> Response:
-    lifecycle = services_of(request).lifecycle
-    await run_in_threadpool(
-        lifecycle.set_policy, tenant_of(request), None, adapter=adapter, actor=actor_of(request), reason=reason
-    )
+    await _put(request, None, adapter, reason)
     return Response(status_code=204)
+
+
+async def _put(request: Request, policy: Policy | None, adapter: str | None, reason: str | None) -> None:
+    await run_in_threadpool(
+        services_of(request).lifecycle.set_policy,
+        tenant_of(request),
+        policy,
+        adapter=adapter,
+        if_match=expected_of(request),
+        actor=actor_of(request),
+        reason=reason,
+    )

@@ -7,20 +7,19 @@ from typing import Any
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
-from graftwork.access.names import check_name
 from graftwork.db import Database, Transaction
-from graftwork.errors import Forbidden, InvalidRequest, NotFound, PreconditionFailed
+from graftwork.errors import Forbidden, InvalidRequest, PreconditionFailed
 from graftwork.registry import pointers
-from graftwork.registry.adapters import last_sequence
 from graftwork.registry.changes import apply
 from graftwork.registry.idempotency import Once, once_only
-from graftwork.registry.reading import find, parsed, view_for, whole
+from graftwork.registry.pointers import ABSENT, PRESENT
+from graftwork.registry.reading import check_adapter, find, parsed, view_for, whole
 from graftwork.registry.reference import Reference
 from graftwork.registry.rules import approval, deprecation, policies
 from graftwork.registry.rules.approval import Opinion, Verdict
 from graftwork.registry.rules.deprecation import DEPRECATED, UNDEPRECATED, Deprecation
 from graftwork.registry.rules.policies import WHOLE_TENANT
-from graftwork.registry.rules.policy import OPEN, POLICY_REMOVED, POLICY_SET, POLICY_SUBJECT, Policy
+from graftwork.registry.rules.policy import OPEN, Policy
 from graftwork.registry.rules.stages import Stage
 from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version
@@ -57,9 +56,7 @@ class Lifecycle:
             PreconditionFailed: it is not as you expected.
         """
         with self._database.transaction() as tx:
-            view, found = _found(tx, tenant, reference)
-            if if_match not in (None, pointers.PRESENT, found.etag):
-                raise PreconditionFailed(f"{found.label} has changed since you read it; look again.")
+            view, found = _found(tx, tenant, reference, if_match)
             change = pointers.plan_stage(view.aliases, found, stage, view.standing.policy, expected=expected)
             apply(tx, view, change, actor=actor, reason=reason, at=self._now())
             return whole(tx, found)
@@ -100,17 +97,25 @@ class Lifecycle:
             return found, view.standing.opinions.get(found.sequence, ())
 
     def deprecate(
-        self, tenant: str, reference: Reference | str, message: str, *, until: str | None = None, actor: str
+        self,
+        tenant: str,
+        reference: Reference | str,
+        message: str,
+        *,
+        until: str | None = None,
+        if_match: str | None = None,
+        actor: str,
     ) -> Version:
         """Have every answer of a version say that it should no longer be used, and why; it is served as before.
 
         Raises:
             InvalidRequest: the message is empty.
+            PreconditionFailed: the version's `etag` is not `if_match`.
         """
         if not message.strip():
             raise InvalidRequest("message is empty; say what to use instead.", field="message")
         with self._database.transaction() as tx:
-            _, found = _found(tx, tenant, reference)
+            _, found = _found(tx, tenant, reference, if_match)
             before = found.deprecated
             if before is None or (before.message, before.until) != (message, until):
                 now = self._now()
@@ -119,10 +124,18 @@ class Lifecycle:
                 _tell(tx, found, actor, DEPRECATED, after.to_json(), now)
             return whole(tx, found)
 
-    def undeprecate(self, tenant: str, reference: Reference | str, *, actor: str, reason: str | None = None) -> Version:
-        """Take a deprecation back; nothing happens where there is none."""
+    def undeprecate(
+        self,
+        tenant: str,
+        reference: Reference | str,
+        *,
+        if_match: str | None = None,
+        actor: str,
+        reason: str | None = None,
+    ) -> Version:
+        """Take a deprecation back; nothing happens where there is none. Raises as `deprecate`."""
         with self._database.transaction() as tx:
-            _, found = _found(tx, tenant, reference)
+            _, found = _found(tx, tenant, reference, if_match)
             if found.deprecated is not None:
                 deprecation.put(tx, tenant, found.adapter, found.sequence, None, actor=actor)
                 _tell(tx, found, actor, UNDEPRECATED, {"reason": reason}, self._now())
@@ -132,7 +145,7 @@ class Lifecycle:
         """The policy that holds for an adapter, or for the tenant, and the adapter whose own it is, if it is one's."""
         with self._database.reading() as tx:
             if adapter is not None:
-                _check_there(tx, tenant, adapter)
+                check_adapter(tx, tenant, adapter)
                 if (own := policies.policy_at(tx, tenant, adapter)) is not None:
                     return own, adapter
             return policies.policy_at(tx, tenant, WHOLE_TENANT) or OPEN, None
@@ -143,38 +156,43 @@ class Lifecycle:
         policy: Policy | None,
         *,
         adapter: str | None = None,
+        if_match: str | None = None,
         actor: str,
         reason: str | None = None,
     ) -> None:
         """Set the tenant's policy, or one adapter's; with None take it away. It holds for what happens from now on.
 
         What is in production stays there; what the policy forbids to serve is no longer served.
+
+        Args:
+            if_match: the `etag` of the policy that must hold there now; PRESENT or ABSENT: whether one was set there.
+
+        Raises:
+            PreconditionFailed: it is another one.
         """
+        place = WHOLE_TENANT if adapter is None else adapter
         with self._database.transaction() as tx:
             if adapter is not None:
-                _check_there(tx, tenant, adapter)
-            place = adapter or WHOLE_TENANT
-            before = policies.policy_at(tx, tenant, place)
-            if before == policy:
-                return
-            now = self._now()
-            policies.put(tx, tenant, place, policy, at=now, actor=actor)
-            payload = {
-                "before": before.to_json() if before else None,
-                "after": policy.to_json() if policy else None,
-                "reason": reason,
-            }
-            subject = POLICY_SUBJECT if adapter is None else subject_of(adapter)
-            events.append(tx, tenant, actor, POLICY_SET if policy else POLICY_REMOVED, subject, payload, at=now)
+                check_adapter(tx, tenant, adapter)
+            own = policies.policy_at(tx, tenant, place)
+            now = own or policies.policy_at(tx, tenant, WHOLE_TENANT) or OPEN
+            if if_match not in (None, now.etag, ABSENT if own is None else PRESENT):
+                raise PreconditionFailed("The policy has changed since you read it; look again.")
+            policies.put(tx, tenant, place, policy, actor=actor, reason=reason, at=self._now())
 
     def _now(self) -> str:
         return timestamp(self._clock())
 
 
-def _found(tx: Transaction, tenant: str, reference: Reference | str) -> tuple[AdapterView, Version]:
+def _found(
+    tx: Transaction, tenant: str, reference: Reference | str, if_match: str | None = None
+) -> tuple[AdapterView, Version]:
     wanted = parsed(reference)
     view = view_for(tx, tenant, wanted)
-    return view, find(view, wanted)
+    found = find(view, wanted)
+    if if_match not in (None, PRESENT, found.etag):
+        raise PreconditionFailed(f"{found.label} has changed since you read it; look again.")
+    return view, found
 
 
 def _tell(tx: Transaction, version: Version, actor: str, kind: str, facts: Mapping[str, Any], at: str) -> None:
@@ -187,8 +205,3 @@ def _check_may(actor: str, verdict: Verdict, version: Version, policy: Policy) -
         raise Forbidden(f"The policy lets others than {actor} approve and reject versions of {version.adapter}.")
     if verdict == "approved" and not rule.may_approve(actor, version.created_by):
         raise Forbidden(f"{actor} pushed {version.label}, and the policy has nobody approve what they pushed.")
-
-
-def _check_there(tx: Transaction, tenant: str, adapter: str) -> None:
-    if last_sequence(tx, tenant, check_name(adapter, what="adapter")) is None:
-        raise NotFound(f"There is no adapter {adapter}. `graftwork list` shows what there is.")

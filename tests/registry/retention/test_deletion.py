@@ -226,8 +226,13 @@ def test_what_was_said_of_a_deleted_adapter_is_not_said_of_the_next_one_of_its_n
     Tags(yard.desk.database).set("local", "tone", "approved", "yes", actor="me")
     Descriptions(yard.desk.database).set("local", "tone", display_name="Tone", actor="me")
     yard.retention.set("local", "tone", Rules(keep_last=1), actor="me")
-    yard.deletions.delete_adapter("local", "tone", actor="me")
+    yard.desk.demand("production", adapter="tone")
+    yard.deletions.delete_adapter("local", "tone", actor="me", reason="over")
+    assert yard.desk.registry.history("local", "tone")[-2].kind == "policy.removed"
+    with pytest.raises(NotFound):
+        yard.desk.demand("production", adapter="tone")
     yard.push("tone", b"two")
+    yard.desk.promote("tone")
     searches = Searches(yard.desk.database)
     assert searches.find("local", "has tag.approved").items == searches.find("local", "has display_name").items == ()
     assert "tone" not in dict(yard.retention.list("local").items)

@@ -24,6 +24,7 @@ from graftwork.registry.retention.holders import (
     refuse_held,
 )
 from graftwork.registry.retention.rules import drop_rules
+from graftwork.registry.rules import policies
 from graftwork.registry.search.indexing import forget
 from graftwork.registry.subjects import ADAPTER_DELETED, VERSION_DELETED, subject_of
 from graftwork.registry.versions import Version
@@ -100,6 +101,7 @@ class Deletions:
             forget(tx, tenant, name, 0)  # its own tags and words: a later adapter of this name is another one
             undescribe(tx, tenant, name)
             drop_rules(tx, tenant, name, actor=actor, at=at)
+            policies.put(tx, tenant, name, None, actor=actor, reason=reason, at=at)
             gone = {alias: found.brief() for alias, found in view.aliases.items()}
             payload = {"name": name, "versions": len(view.versions), "aliases": gone, "reason": reason}
             events.append(tx, tenant, actor, ADAPTER_DELETED, subject_of(name), payload, at=at)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from graftwork.db.canonical import canonical, sha256
 from graftwork.errors import Forbidden
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class Policy:
     signature_keys: frozenset[str] = frozenset()
     #: By gate, names in DEMANDS.
     require: Mapping[Gate, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def etag(self) -> str:
+        """Another one for another policy."""
+        return sha256(canonical(self.to_json(), what="policy"))
 
     def to_json(self) -> dict[str, Any]:
         """The `spec` of its document."""
