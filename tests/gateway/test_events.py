@@ -18,7 +18,7 @@ from graftwork.client import events as client_events
 from graftwork.db import Database
 from graftwork.errors import Conflict, Damaged, InvalidRequest, Unavailable
 from graftwork.gateway import events as doors
-from graftwork.protocol.retention import API_VERSION
+from graftwork.protocol.resource import API_VERSION
 from support.evaluations import task
 from support.keys import KEYS
 from support.served import Served, serving

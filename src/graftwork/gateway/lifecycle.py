@@ -163,7 +163,7 @@ async def _set_policy(request: Request, adapter: str | None, reason: str | None)
             f"{'the tenant' if adapter is None else adapter}.",
             field="metadata.adapter",
         )
-    policy = Policy.from_json(body.spec.model_dump())
+    policy = Policy.from_json(body.spec.model_dump(by_alias=True))
     await _put(request, policy, adapter, reason)
     return tagged(policy_document(policy.to_json(), adapter), policy.etag)
 

@@ -18,8 +18,8 @@ from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import Services, actor_of, services_of, tenant_of
 from graftwork.protocol.registry import MAX_REASON
+from graftwork.protocol.resource import API_VERSION
 from graftwork.protocol.retention import (
-    API_VERSION,
     CollectBody,
     CollectedAnswer,
     DeletedVersions,

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.answers import Shape
-from graftwork.protocol.registry import OurBody, Reason
+from graftwork.protocol.registry import OurBody, Reason, Stage
+from graftwork.protocol.resource import API_VERSION, ApiVersion, Resource
 
-Stage = Literal["development", "staging", "production", "archived"]
 Verdict = Literal["approved", "rejected"]
 MAX_MESSAGE = 2048
 MAX_APPROVERS = 100
-MAX_SIGNATURES = 100
-API_VERSION = "adapters.graftwork.dev/v1alpha1"
+MAX_KEYS = 100
 
 
 class StageBody(OurBody):
@@ -41,13 +39,7 @@ class DeprecationBody(OurBody):
     until: Annotated[str | None, Field(max_length=64)] = None
 
 
-class PolicyPart(OurBody):
-    """A part of a policy document, in whose YAML words are joined as in that of Kubernetes."""
-
-    model_config = ConfigDict(alias_generator=to_camel, serialize_by_alias=True)
-
-
-class ApprovalPart(PolicyPart):
+class ApprovalPart(Resource):
     """When a version counts as approved: how many, by whom, and whether one rejection is enough."""
 
     needed: int = Field(default=1, ge=1, le=MAX_APPROVERS)
@@ -58,15 +50,15 @@ class ApprovalPart(PolicyPart):
     rejection_vetoes: bool = True
 
 
-class SignaturePart(PolicyPart):
+class SignaturePart(Resource):
     """Whose signatures a version must have, all of them: fingerprints of public keys."""
 
     keys: list[Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]] = Field(
-        default_factory=list, max_length=MAX_SIGNATURES
+        default_factory=list, max_length=MAX_KEYS
     )
 
 
-class RequirePart(PolicyPart):
+class RequirePart(Resource):
     """What a version must have to enter a stage, or to answer requests."""
 
     staging: list[Literal["approval", "signature"]] = Field(default_factory=list, max_length=2)
@@ -74,7 +66,7 @@ class RequirePart(PolicyPart):
     serving: list[Literal["approval", "signature"]] = Field(default_factory=list, max_length=2)
 
 
-class PolicySpec(PolicyPart):
+class PolicySpec(Resource):
     """What is demanded; what is left out demands nothing."""
 
     approval: ApprovalPart = Field(default_factory=ApprovalPart)
@@ -82,16 +74,16 @@ class PolicySpec(PolicyPart):
     require: RequirePart = Field(default_factory=RequirePart)
 
 
-class PolicyMetadata(PolicyPart):
+class PolicyMetadata(Resource):
     """Whose policy: an adapter's own, or without a name the tenant's."""
 
     adapter: Annotated[str | None, Field(max_length=128)] = None
 
 
-class PolicyBody(PolicyPart):
+class PolicyBody(Resource):
     """A policy document."""
 
-    api_version: Literal["adapters.graftwork.dev/v1alpha1"]
+    api_version: ApiVersion
     kind: Literal["Policy"]
     metadata: PolicyMetadata = Field(default_factory=PolicyMetadata)
     spec: PolicySpec = Field(default_factory=PolicySpec)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from graftwork.protocol.answers import Shape
-from graftwork.protocol.registry import OurBody, Reason
+from graftwork.protocol.registry import OurBody, Reason, Stage
 
 Direction = Literal["upstream", "downstream", "both"]
 MAX_NODE = 1400  # characters: a kind, a name and a digest at their longest
@@ -39,7 +39,7 @@ class RegisteredVersion(Shape):
 
     adapter: str
     version: str
-    stage: Literal["development", "staging", "production", "archived"]
+    stage: Stage
     aliases: list[str]
     created_at: str
     created_by: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -10,6 +10,7 @@ from graftwork.protocol.body import Body
 
 MAX_REASON = 2048
 MAX_BLOBS = 4096  # as many as a bundle has files
+Stage = Literal["development", "staging", "production", "archived"]
 Reason = Annotated[str | None, Field(max_length=MAX_REASON)]
 
 

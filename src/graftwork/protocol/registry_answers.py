@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from graftwork.protocol.answers import Shape
+from graftwork.protocol.registry import Stage
 
 
 class HolderAnswer(Shape):
@@ -48,7 +49,7 @@ class VersionAnswer(Shape):
     sequence: int
     digest: str
     manifest: dict[str, Any]
-    stage: Literal["development", "staging", "production", "archived"]
+    stage: Stage
     kind: str
     base: str
     base_digest: str

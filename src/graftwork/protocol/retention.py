@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from graftwork.protocol.answers import Shape
 from graftwork.protocol.registry import MAX_REASON, OurBody
 from graftwork.protocol.registry_answers import VersionAnswer
+from graftwork.protocol.resource import ApiVersion, Resource
 
-#: Of our resources; another one means other fields.
-API_VERSION: Final = "adapters.graftwork.dev/v1alpha1"
 #: A hundred years: longer is no rule but a mistake.
 MAX_DAYS = 36_525
 MAX_AGE_S = MAX_DAYS * 86_400.0
@@ -46,12 +44,6 @@ class HoldList(Shape):
     next_page_token: str | None
 
 
-class Resource(OurBody):
-    """Part of a resource: its fields are written as in Kubernetes, `keepLast`."""
-
-    model_config = ConfigDict(alias_generator=to_camel)
-
-
 class RetentionName(Resource):
     """Whose rules they are: an adapter's, or without a name those of all adapters that have none of their own."""
 
@@ -71,7 +63,7 @@ class RetentionSpec(Resource):
 class RetentionResource(Resource):
     """PUT /retention takes it and answers with it; it also stands in files."""
 
-    api_version: Literal["adapters.graftwork.dev/v1alpha1"]
+    api_version: ApiVersion
     kind: Literal["Retention"]
     metadata: RetentionName = Field(default_factory=RetentionName)
     spec: RetentionSpec
