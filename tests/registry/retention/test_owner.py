@@ -54,6 +54,20 @@ def test_one_that_was_restored_to_before_the_last_collection_is_refused(
     yard.check()
 
 
+def test_a_store_that_was_restored_into_belongs_to_the_database_beside_it(
+    yard: Yard, make_desk: Callable[[], Desk], tmp_path: Path
+) -> None:
+    yard.push("tone", b"ours")
+    back_up(yard.desk.database, yard.store, tmp_path / "backup", open_blobs=LocalStore)
+    url, root = f"sqlite:///{tmp_path / 'restored.db'}", tmp_path / "elsewhere"
+    restore(tmp_path / "backup", LocalStore(tmp_path / "backup" / "blobs"), url, LocalStore(root / "artifacts"))
+    with pytest.raises(Conflict, match="another database"):
+        Yard(make_desk(), root).collect()
+    restored = Yard(Desk(url), root)
+    assert restored.look().items == ()
+    restored.desk.database.close()
+
+
 def test_whoever_removes_the_note_lets_another_database_have_the_store(yard: Yard, beside: Yard) -> None:
     (yard.root / "artifacts" / "local" / "note").unlink()
     beside.push("tone", b"theirs")

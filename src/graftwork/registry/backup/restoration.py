@@ -25,6 +25,7 @@ from graftwork.errors import Conflict, Damaged, GraftworkError
 from graftwork.registry.backup.lines import read_lines
 from graftwork.registry.backup.named_blobs import named_blobs
 from graftwork.registry.backup.summary import Summary
+from graftwork.registry.retention.owner import claim
 
 _BATCH = 1000
 
@@ -70,6 +71,8 @@ def restore(folder: Path, blobs: BlobStore, database_url: str, store: BlobStore)
             upgrade(tx, summary.schema)
             _restart_counters(tx)
             _check_rows(tx, summary, store, listed)
+    for tenant in {tenant for tenant, _ in listed}:
+        claim(store, tenant, lambda: summary.head)
     return summary
 
 

@@ -1,7 +1,8 @@
 """Owner: a store belongs to one database: the store notes one of its events, and who collects has to know that event.
 
-The first push notes its own, and each collection its own in place of it. So another database, an empty one, or one that
-was restored to before the last collection removes nothing.
+The first push notes its own, a restoration the last one that it brings, whose tenant it may not be, and each collection
+its own in place of it. So another database, an empty one, or one that was restored to before the last collection
+removes nothing.
 """
 
 from __future__ import annotations
