@@ -11,9 +11,10 @@ from sqlalchemy import and_, exists, not_, or_, select, true
 
 from graftwork.db import Transaction
 from graftwork.db.schema import texts, versions
-from graftwork.registry.search.fields import Candidates, Clause, of, rows_of, searched
+from graftwork.registry.search.fields import searched
 from graftwork.registry.search.filter import And, Filter, Not, Or, Term
 from graftwork.registry.search.operators import has_words
+from graftwork.registry.search.searched import Candidates, Clause, of, rows_of
 
 FEW = 500
 #: Tenant, adapter and sequence of a version.

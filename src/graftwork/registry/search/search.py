@@ -13,10 +13,10 @@ from graftwork.errors import InvalidRequest
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.rules.standing import standings_at
-from graftwork.registry.search.fields import Wrong
 from graftwork.registry.search.filter import Mistake
 from graftwork.registry.search.parser import parse_filter
 from graftwork.registry.search.query import Words, condition, few_of, few_with
+from graftwork.registry.search.searched import Wrong
 from graftwork.registry.search.sorting import DEFAULT, name_of, parse_sort
 from graftwork.registry.tags import tags_of
 from graftwork.registry.versions import Version, counts, versions_at

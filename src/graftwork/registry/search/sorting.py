@@ -19,10 +19,10 @@ from graftwork.db.keys import at_keys
 from graftwork.db.schema import facts, metrics, versions
 from graftwork.errors import InvalidRequest
 from graftwork.registry.evaluations.rows import is_current
-from graftwork.registry.search.fields import of
 from graftwork.registry.search.filter import Mistake
 from graftwork.registry.search.parser import read_field
 from graftwork.registry.search.query import Key
+from graftwork.registry.search.searched import of
 from graftwork.registry.versions import LIVE
 
 DEFAULT: Final = "created_at desc"
