@@ -128,9 +128,8 @@ class WarmUp:
             digest = one.handle.digest
             if digest in self._vain or self._failures.of(digest) is not None:
                 continue
-            if not self._wanted(one.handle.tenant, digest):
-                continue
-            if (kept := self._store.find(one.handle.tenant, digest)) is not None:
+            kept = self._store.find(one.handle.tenant, digest)
+            if kept is not None and self._wanted(one.handle.tenant, digest):
                 yield Candidate(one, kept.bytes)
 
     def _wait_for_load(self) -> None:

@@ -20,8 +20,8 @@ from graftwork.registry.changes import apply
 from graftwork.registry.idempotency import Once, once_only
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.past import Pointer, moves_of, pointers_in, until, view_at
-from graftwork.registry.reading import find, parsed, view_for, view_of, whole
-from graftwork.registry.reference import Reference
+from graftwork.registry.reading import find, nowhere, parsed, view_for, view_of, whole
+from graftwork.registry.reference import Reference, Sequence
 from graftwork.registry.registration import register
 from graftwork.registry.resolving import resolve
 from graftwork.registry.search.indexing import NOTHING, Described
@@ -148,7 +148,7 @@ class Registry:
                 return whole(tx, resolve(tx, tenant, wanted))
             view = view_for(tx, tenant, wanted)
             found = find(view_at(tx, view, at), wanted)
-            if found.digest not in view.by_digest:
+            if view.find(Sequence(found.sequence)) is None:
                 raise NotFound(f"{found.label} has been deleted since; `graftwork history {view.name}` tells of it.")
             return versions.version_at(tx, found.tenant, found.adapter, found.sequence).with_state(found.state())
 
@@ -283,7 +283,7 @@ class Registry:
         check_name(name, what="adapter")
         with self._database.reading() as tx:
             if adapters.last_sequence(tx, tenant, name) is None:
-                view_of(tx, tenant, name)  # raises
+                raise nowhere(name)
             found = events.read_events(tx, tenant, subject_of(name))
         return found if alias is None else moves_of(found, check_name(alias, what="alias"))
 
