@@ -20,6 +20,7 @@ from graftwork.cli import (
     evaluation,
     inspect,
     lineage,
+    moving,
     registry,
     residency,
     retention,
@@ -42,6 +43,7 @@ app = typer.Typer(
 
 serve.add_to(app)
 registry.add_to(app)
+moving.add_to(app)
 residency.add_to(app)
 evaluation.add_to(app)
 compare.add_to(app)

@@ -1,0 +1,277 @@
+"""Packages: takes versions out of a registry with all that is kept with them, and brings them into another."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from graftwork.access.names import is_name
+from graftwork.artifacts.bundle import BundleFile
+from graftwork.artifacts.digest import digest_of_file, hex_of
+from graftwork.artifacts.packages.directory import write_directory
+from graftwork.artifacts.packages.package import Package, named_by
+from graftwork.artifacts.packages.piece import Piece
+from graftwork.artifacts.packages.tar import write_tar
+from graftwork.artifacts.signing.keys import read_public
+from graftwork.artifacts.signing.signature import verify
+from graftwork.client.documents import Documents, place_of
+from graftwork.client.downloads import download
+from graftwork.client.folders import is_free, partial, take_place
+from graftwork.client.formats import Told, format_of, written
+from graftwork.client.pushes import push_version
+from graftwork.client.signatures import Signatures, manifest_of
+from graftwork.client.sources import opened
+from graftwork.client.uploads import upload
+from graftwork.client.wire import Json, Wire
+from graftwork.db.canonical import canonical
+from graftwork.errors import Conflict, GraftworkError, InvalidRequest, NotFound, Refused, Unavailable
+from graftwork.protocol.evaluations import EvaluationBody
+from graftwork.protocol.packages import PackageRecord
+
+#: The label under which an imported version says where it is from.
+IMPORTED_FROM: Final = "imported_from"
+_MAX_SIGNATURE_BYTES: Final = 8 << 20
+
+
+class Packages:
+    """`client.packages`.
+
+    >>> client.packages.export("sentiment:1.0.0", "sentiment.tar")  # doctest: +SKIP
+    >>> other.packages.import_("sentiment.tar")  # doctest: +SKIP
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._documents, self._signatures = Documents(wire), Signatures(wire)
+
+    def export(self, reference: str, target: str | Path, *, format: str = "folder") -> Json:
+        """Write a version to a new folder, or to a tar where `target` ends in `.tar`; the same state, the same bytes.
+
+        What comes lies in a hidden folder beside it until all of it is there; after a broken connection the next call
+        goes on from it. Returns the version with `target`, and of a tar with `target_digest`.
+
+        Args:
+            format: `folder`, `hub`, `oci` or `mlflow`.
+
+        Raises:
+            Conflict: something lies at `target`, or somebody else is writing there.
+            Damaged: stored bytes are missing or wrong.
+        """
+        target, as_format = Path(target), format_of(format)
+        if not is_free(target):
+            raise Conflict(f"{target} is there already; choose another place.")
+        version = self._wire.json("GET", "/api/v1/versions", params={"reference": reference})
+        with _stage(target) as stage:
+            package = self._gathered(version, stage)
+            told = Told(self._card(version), self._base(version))
+            aside, made = _fresh(stage / "aside"), stage / "made"
+            aside.mkdir()
+            pieces = as_format.write(package, told, aside)
+            (write_tar if target.suffix == ".tar" else write_directory)(pieces, _fresh(made))
+            take_place(made, target)
+        digest = {"target_digest": digest_of_file(target)} if target.is_file() else {}
+        return {**version, "format": format, "target": str(target), **digest}
+
+    def import_(self, source: str | Path, reference: str | None = None, *, public_key: bytes | None = None) -> Json:
+        """Register what a folder, a tar, `hf://ORG/NAME[@REVISION]` or MLflow's `models:/…` and `runs:/…` hold.
+
+        It is a push: the same checks, and the same bytes again change nothing. Its metadata say where it is from, under
+        `labels.imported_from`. Then what was kept with it is added, as far as it is not there; where that breaks off,
+        the next call goes on. Returns the version, with `created`, what was added, and `notes` of what could not be.
+
+        Args:
+            reference: `NAME[:SEMVER]`; what the package says where you say nothing.
+            public_key: in PEM; refuse what has no valid signature of this key.
+
+        Raises:
+            InvalidRequest: the source cannot be read, or does not say what to call the version.
+            Refused: it holds what is not taken, is for another base, has a signature that does not hold, or cannot be
+                served rightly.
+            Damaged: it is not whole.
+        """
+        with opened(str(source)) as (package, origin):
+            record = package.record
+            name, _, semver = (reference or record.adapter or "").partition(":")
+            if not is_name(name):
+                raise InvalidRequest(f"Say what to call it: {source} has no name of an adapter.", field="reference")
+            self._check_base(record)
+            _check_signatures(package, public_key)
+            notes: list[str] = []
+            version = push_version(
+                self._wire,
+                name,
+                package.manifest,
+                package.files,
+                version=semver or record.semver,
+                metadata=self._metadata(record, origin, notes),
+            )
+            return {**version, **self._add_kept(version, package), "notes": notes}
+
+    # Out
+
+    def _gathered(self, version: Json, stage: Path) -> Package:
+        """The version with everything that is kept with it, on the disk below `stage`."""
+        manifest, blobs = manifest_of(version), stage / "blobs"
+        blobs.mkdir(exist_ok=True)
+        evaluations = [self._kept_here(one["evaluation"], blobs) for one in self._evaluations(version)]
+        signatures = self._wire.json("GET", f"{place_of(version)}/signatures")["signatures"]
+        record = PackageRecord.model_validate(
+            {
+                "adapter": version["adapter"],
+                "semver": version["semver"],
+                "digest": version["digest"],
+                "manifest": manifest.to_json(),
+                "metadata": version["metadata"] or {},
+                "base": {"name": version["base"], "weights_digest": version["base_digest"], **self._base(version)},
+                "created_at": version["created_at"],
+                "created_by": version["created_by"],
+                "documents": [_content(one) for one in self._added(version)],
+                "signatures": [{key: one[key] for key in ("bundle", "size", "public_key")} for one in signatures],
+                "evaluations": [one for one, _ in evaluations],
+                "evaluation_files": [file for _, files in evaluations for file in files],
+            }
+        )
+        wanted = [*manifest.files, *named_by(record)]
+        held = {file.digest: self._blob(file, blobs) for file in wanted}
+        files = {file.path: held[file.digest] for file in manifest.files}
+        return Package(record, files, {file.digest: held[file.digest] for file in named_by(record)})
+
+    def _blob(self, file: BundleFile, blobs: Path) -> Piece:
+        path = blobs / hex_of(file.digest)
+        download(self._wire, path, file)
+        return Piece(path, 0, file.size)
+
+    def _evaluations(self, version: Json) -> list[Json]:
+        """Those that count, in the order in which they were kept."""
+        found = self._wire.pages(f"{place_of(version)}/evaluations", "evaluations")
+        return [one for one in reversed(found) if one["superseded_by"] is None]
+
+    def _kept_here(self, evaluation: Json, blobs: Path) -> tuple[Json, list[Json]]:
+        """The file of an evaluation, and those that it names; the number of one that it corrects means nothing."""
+        body = {key: value for key, value in evaluation.items() if key != "supersedes"}
+        piece = written(blobs, "evaluation", canonical(body, what="evaluation"))
+        piece.path.rename(blobs / hex_of(digest := piece.digest()))
+        named = EvaluationBody.read(json.dumps(body).encode()).blobs()
+        return {"digest": digest, "size": piece.size}, [{"digest": one, "size": self._size(one)} for _, one in named]
+
+    def _size(self, digest: str) -> int:
+        return int(self._wire.send("HEAD", f"/api/v1/blobs/{digest}").headers["x-graftwork-blob-size"])
+
+    def _added(self, version: Json) -> list[Json]:
+        found = self._wire.pages(f"{place_of(version)}/documents", "documents")
+        return [one for one in found if one["source"] == "added"]
+
+    def _card(self, version: Json) -> str:
+        return self._wire.send("GET", f"{place_of(version)}/card").text
+
+    def _base(self, version: Json) -> Mapping[str, str | None]:
+        """What the registry knows of the version's base beside its name and digest."""
+        try:
+            params = {"digest": version["base_digest"]}
+            base = self._wire.json("GET", f"/api/v1/bases/{version['base']}", params=params)
+        except NotFound:
+            base = {}
+        return {key: base.get(key) for key in ("source", "revision", "architecture")}
+
+    # In
+
+    def _check_base(self, record: PackageRecord) -> None:
+        """Before anything is sent; the server checks again, against the bytes."""
+        if record.base is None:
+            return
+        here = self._wire.json("GET", "/api/v1/base")
+        if here["weights_digest"] != record.base.weights_digest:
+            raise Refused(
+                f"The package is for the base {record.base.name} with the weights {record.base.weights_digest}; this "
+                f"server has {here['name']} with {here['weights_digest']}. An adapter is bound to its base."
+            )
+
+    def _metadata(self, record: PackageRecord, origin: Mapping[str, Any], notes: list[str]) -> Json:
+        """What was said at the first registration, with where it is from; parents that are not here go there too."""
+        told = dict(record.metadata)
+        earlier = {key: getattr(record, key) for key in ("adapter", "semver", "created_at", "created_by")}
+        label = {**origin, **{key: value for key, value in earlier.items() if value is not None}}
+        for field in ("parents", "merged_from"):
+            absent = [one for one in told.get(field) or () if not self._is_here(one)]
+            if absent:
+                notes.append(f"metadata.{field}: {', '.join(map(str, absent))} is not here; kept in {IMPORTED_FROM}.")
+                label[field] = absent
+                told[field] = [one for one in told[field] if one not in absent]
+        labels = dict(told.get("labels") or {})
+        if IMPORTED_FROM in labels:
+            label["before"] = labels[IMPORTED_FROM]
+        return {**told, "labels": {**labels, IMPORTED_FROM: label}}
+
+    def _is_here(self, reference: object) -> bool:
+        try:
+            self._wire.json("GET", "/api/v1/versions", params={"reference": str(reference)})
+        except (NotFound, InvalidRequest):
+            return False
+        return True
+
+    def _add_kept(self, version: Json, package: Package) -> Json:
+        """Add what is kept with a version, each only where it is not there; how much was added."""
+        for digest, piece in package.kept.items():
+            file = BundleFile("kept", piece.size, digest)
+            body = {"blobs": [{"digest": digest, "size": piece.size}]}
+            if self._wire.json("POST", "/api/v1/blobs/missing", json=body)["missing"]:
+                upload(self._wire, piece, file)
+        place = place_of(version)
+        documents = [self._post(f"{place}/documents", one.model_dump()) for one in package.record.documents]
+        signed = [{"bundle": one.bundle, "public_key": one.public_key} for one in package.record.signatures]
+        signatures = [self._post(f"{place}/signatures", one) for one in signed]
+        there = [one["evaluation"] for one in self._wire.pages(f"{place}/evaluations", "evaluations")]
+        known = {canonical(_without(one), what="evaluation") for one in there}
+        new = [one for one in package.evaluations() if canonical(_without(one), what="evaluation") not in known]
+        evaluations = [self._post(f"{place}/evaluations", one) for one in new]
+        added = {"documents": documents, "signatures": signatures, "evaluations": evaluations}
+        return {"added": {name: sum(one) for name, one in added.items()}}
+
+    def _post(self, place: str, body: Mapping[str, Any]) -> bool:
+        return self._wire.send("POST", place, json=body).status_code == 201
+
+
+def _without(evaluation: Json) -> Json:
+    return {key: value for key, value in evaluation.items() if key != "supersedes"}
+
+
+def _content(document: Json) -> Json:
+    return {key: document[key] for key in ("kind", "name", "media_type", "size", "digest", "note")}
+
+
+def _check_signatures(package: Package, public_key: bytes | None) -> None:
+    """Every signature holds under the key beside it, and where one is asked for, one is of that key."""
+    wanted = None if public_key is None else read_public(public_key).fingerprint
+    found = set[str]()
+    for one in package.record.signatures:
+        key = read_public(one.public_key.encode())
+        verify(package.kept[one.bundle].read("A signature", _MAX_SIGNATURE_BYTES), package.manifest, key)
+        found.add(key.fingerprint)
+    if wanted is not None and wanted not in found:
+        raise Refused(f"The package has no valid signature of the key {wanted}; nothing was imported.")
+
+
+@contextmanager
+def _stage(target: Path) -> Iterator[Path]:
+    """Where an export gathers; it stays only where the connection broke, or this process was killed."""
+    with partial(target) as stage:
+        try:
+            yield stage
+        except Unavailable:
+            raise
+        except (GraftworkError, OSError):
+            shutil.rmtree(stage, ignore_errors=True)
+            raise
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _fresh(path: Path) -> Path:
+    """The path, without what an earlier attempt left there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    return path
