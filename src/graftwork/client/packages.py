@@ -7,21 +7,19 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from graftwork.access.names import is_name
 from graftwork.artifacts.bundle import BundleFile
 from graftwork.artifacts.digest import digest_of_file, hex_of
 from graftwork.artifacts.packages.directory import write_directory
 from graftwork.artifacts.packages.package import Package, named_by
 from graftwork.artifacts.packages.piece import Piece
 from graftwork.artifacts.packages.tar import write_tar
-from graftwork.artifacts.signing.keys import read_public
-from graftwork.artifacts.signing.signature import verify
 from graftwork.client.documents import Documents, place_of
 from graftwork.client.downloads import download
 from graftwork.client.folders import is_free, partial, take_place
 from graftwork.client.formats import Told, format_of, written
+from graftwork.client.importing import check_signatures, metadata_of, named
 from graftwork.client.pushes import push_version
 from graftwork.client.signatures import Signatures, manifest_of
 from graftwork.client.sources import opened
@@ -31,10 +29,6 @@ from graftwork.db.canonical import canonical
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest, NotFound, Refused, Unavailable
 from graftwork.protocol.evaluations import EvaluationBody
 from graftwork.protocol.packages import PackageRecord
-
-#: The label under which an imported version says where it is from.
-IMPORTED_FROM: Final = "imported_from"
-_MAX_SIGNATURE_BYTES: Final = 8 << 20
 
 
 class Packages:
@@ -94,21 +88,11 @@ class Packages:
             Damaged: it is not whole.
         """
         with opened(str(source)) as (package, origin):
-            record = package.record
-            name, _, semver = (reference or record.adapter or "").partition(":")
-            if not is_name(name):
-                raise InvalidRequest(f"Say what to call it: {source} has no name of an adapter.", field="reference")
-            self._check_base(record)
-            _check_signatures(package, public_key)
-            notes: list[str] = []
-            version = push_version(
-                self._wire,
-                name,
-                package.manifest,
-                package.files,
-                version=semver or record.semver,
-                metadata=self._metadata(record, origin, notes),
-            )
+            name, semver = named(package, str(source), reference)
+            self._check_base(package.record)
+            check_signatures(package, public_key)
+            metadata, notes = metadata_of(package, origin, self._is_here)
+            version = push_version(self._wire, name, package.manifest, package.files, version=semver, metadata=metadata)
             return {**version, **self._add_kept(version, package), "notes": notes}
 
     # Out
@@ -190,25 +174,9 @@ class Packages:
                 f"server has {here['name']} with {here['weights_digest']}. An adapter is bound to its base."
             )
 
-    def _metadata(self, record: PackageRecord, origin: Mapping[str, Any], notes: list[str]) -> Json:
-        """What was said at the first registration, with where it is from; parents that are not here go there too."""
-        told = dict(record.metadata)
-        earlier = {key: getattr(record, key) for key in ("adapter", "semver", "created_at", "created_by")}
-        label = {**origin, **{key: value for key, value in earlier.items() if value is not None}}
-        for field in ("parents", "merged_from"):
-            absent = [one for one in told.get(field) or () if not self._is_here(one)]
-            if absent:
-                notes.append(f"metadata.{field}: {', '.join(map(str, absent))} is not here; kept in {IMPORTED_FROM}.")
-                label[field] = absent
-                told[field] = [one for one in told[field] if one not in absent]
-        labels = dict(told.get("labels") or {})
-        if IMPORTED_FROM in labels:
-            label["before"] = labels[IMPORTED_FROM]
-        return {**told, "labels": {**labels, IMPORTED_FROM: label}}
-
-    def _is_here(self, reference: object) -> bool:
+    def _is_here(self, reference: str) -> bool:
         try:
-            self._wire.json("GET", "/api/v1/versions", params={"reference": str(reference)})
+            self._wire.json("GET", "/api/v1/versions", params={"reference": reference})
         except (NotFound, InvalidRequest):
             return False
         return True
@@ -241,18 +209,6 @@ def _without(evaluation: Json) -> Json:
 
 def _content(document: Json) -> Json:
     return {key: document[key] for key in ("kind", "name", "media_type", "size", "digest", "note")}
-
-
-def _check_signatures(package: Package, public_key: bytes | None) -> None:
-    """Every signature holds under the key beside it, and where one is asked for, one is of that key."""
-    wanted = None if public_key is None else read_public(public_key).fingerprint
-    found = set[str]()
-    for one in package.record.signatures:
-        key = read_public(one.public_key.encode())
-        verify(package.kept[one.bundle].read("A signature", _MAX_SIGNATURE_BYTES), package.manifest, key)
-        found.add(key.fingerprint)
-    if wanted is not None and wanted not in found:
-        raise Refused(f"The package has no valid signature of the key {wanted}; nothing was imported.")
 
 
 @contextmanager
