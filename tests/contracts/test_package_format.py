@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -296,6 +297,58 @@ def test_a_record_that_is_not_right_is_refused(
     record.write_text(json.dumps(json.loads(record.read_text()) | wrong))
     with pytest.raises((InvalidRequest, Damaged)), opened(str(folder)):
         pass
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"documents": [{"kind": "weights", "name": "x"}]},
+        {"documents": [{"kind": "other", "name": "../x"}]},
+        {"evaluations": b"[]"},
+        {"evaluations": b'{"family": "task"}'},
+        {"signatures": b"{}"},
+    ],
+    ids=str,
+)
+def test_what_is_kept_with_it_is_judged_before_anything_is_sent(
+    source: Served, served: Served, wrong: dict[str, Any], tmp_path: Path
+) -> None:
+    source.client.packages.export("parent", tmp_path / "package")
+    record = json.loads((tmp_path / "package" / ".graftwork" / "record.json").read_text())
+    [(what, told)] = wrong.items()
+    data = told if isinstance(told, bytes) else b"x"
+    digest = "sha256:" + hashlib.sha256(data).hexdigest()
+    blob = tmp_path / "package" / ".graftwork" / "blobs" / digest.removeprefix("sha256:")
+    blob.parent.mkdir()
+    blob.write_bytes(data)
+    entry = {"digest": digest, "size": len(data)} | (told[0] if what == "documents" else {})
+    if what == "signatures":
+        entry = {"bundle": digest, "size": len(data), "public_key": KEYS["p256"].public.decode()}
+    record[what] = [entry]
+    (tmp_path / "package" / ".graftwork" / "record.json").write_text(json.dumps(record))
+    with pytest.raises((InvalidRequest, Refused)):
+        served.client.packages.import_(tmp_path / "package")
+    assert served.client.adapters() == []
+
+
+def test_an_older_package_supersedes_no_newer_document(source: Served, served: Served, tmp_path: Path) -> None:
+    source.client.packages.export("alpha", tmp_path / "package")
+    served.client.packages.import_(tmp_path / "package")
+    card = served.client.documents.edit_card("alpha", "Newer words.\n")
+    assert served.client.packages.import_(tmp_path / "package")["added"]["documents"] == 0
+    assert card["digest"] in {one["digest"] for one in served.client.documents.list("alpha")}
+
+
+@pytest.mark.parametrize("format", FORMATS, indirect=True)
+def test_an_adapter_whose_files_are_named_as_ours_travels_too(
+    source: Served, served: Served, format: str, tmp_path: Path
+) -> None:
+    folder = write_lora(tmp_path / "odd", source.engine.outline)
+    for name in ("MLmodel", "oci-layout", "index.json"):
+        (folder / name).write_text("{}")
+    digest = source.client.push(folder, "odd")["digest"]
+    source.client.packages.export("odd", tmp_path / "odd.tar", format=format)
+    assert served.client.packages.import_(tmp_path / "odd.tar")["digest"] == digest
 
 
 def test_a_pulled_folder_is_what_was_pushed(source: Served, tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ def partial(target: Path, manifest: Manifest | None = None) -> Iterator[Path]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Conflict(f"Somebody else is writing {target}; wait until they are done.") from error
+        if not folder.is_dir() or not os.path.samestat(os.fstat(descriptor), folder.lstat()):
+            raise Conflict(f"Somebody else has just written {target}.")
         yield folder
     finally:
         os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from graftwork.artifacts.packages.package import Json, Package
 from graftwork.artifacts.signing.keys import read_public
 from graftwork.artifacts.signing.signature import MAX_SIGNATURE_BYTES, verify
 from graftwork.errors import InvalidRequest, Refused
+from graftwork.protocol.evaluations import EvaluationBody
+from graftwork.registry.documents.document import Content, check_content
 
 #: The label under which an imported version says where it is from.
 IMPORTED_FROM: Final = "imported_from"
@@ -39,6 +42,18 @@ def check_signatures(package: Package, public_key: bytes | None) -> None:
         found.add(key.fingerprint)
     if wanted is not None and wanted not in found:
         raise Refused(f"The package has no valid signature of the key {wanted}; nothing was imported.")
+
+
+def checked_kept(package: Package) -> list[Json]:
+    """The evaluations in a package, all of them read; raises InvalidRequest where one or a document is not right."""
+    for document in package.record.documents:
+        check_content(Content(**document.model_dump()))
+    found = list(package.evaluations())
+    for one in found:
+        for field, digest in EvaluationBody.read(json.dumps(one).encode()).blobs():
+            if digest not in package.kept:
+                raise InvalidRequest(f"The file {digest} that an evaluation names is not in the package.", field=field)
+    return found
 
 
 def metadata_of(package: Package, origin: Mapping[str, Any], is_here: Callable[[str], bool]) -> tuple[Json, list[str]]:

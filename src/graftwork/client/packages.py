@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ from graftwork.artifacts.packages.directory import write_directory
 from graftwork.artifacts.packages.package import Package, named_by
 from graftwork.artifacts.packages.piece import Piece
 from graftwork.artifacts.packages.tar import write_tar
-from graftwork.client.documents import Documents, place_of
+from graftwork.client.documents import place_of
 from graftwork.client.downloads import download
 from graftwork.client.folders import is_free, partial, take_place
-from graftwork.client.formats import Told, format_of, written
-from graftwork.client.importing import check_signatures, metadata_of, named
+from graftwork.client.formats import format_of, written
+from graftwork.client.importing import check_signatures, checked_kept, metadata_of, named
 from graftwork.client.pushes import push_version
-from graftwork.client.signatures import Signatures, manifest_of
+from graftwork.client.signatures import manifest_of
 from graftwork.client.sources import opened
 from graftwork.client.uploads import upload
 from graftwork.client.wire import Json, Wire
@@ -29,6 +28,7 @@ from graftwork.db.canonical import canonical
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest, NotFound, Refused, Unavailable
 from graftwork.protocol.evaluations import EvaluationBody
 from graftwork.protocol.packages import PackageRecord
+from graftwork.protocol.registry import MAX_BLOBS
 
 
 class Packages:
@@ -40,7 +40,6 @@ class Packages:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._documents, self._signatures = Documents(wire), Signatures(wire)
 
     def export(self, reference: str, target: str | Path, *, format: str = "folder") -> Json:
         """Write a version to a new folder, or to a tar where `target` ends in `.tar`; the same state, the same bytes.
@@ -61,10 +60,9 @@ class Packages:
         version = self._wire.json("GET", "/api/v1/versions", params={"reference": reference})
         with _stage(target) as stage:
             package = self._gathered(version, stage)
-            told = Told(self._card(version), self._base(version))
             aside, made = _fresh(stage / "aside"), stage / "made"
             aside.mkdir()
-            pieces = as_format.write(package, told, aside)
+            pieces = as_format.write(package, self._card(version), aside)
             (write_tar if target.suffix == ".tar" else write_directory)(pieces, _fresh(made))
             take_place(made, target)
         digest = {"target_digest": digest_of_file(target)} if target.is_file() else {}
@@ -91,9 +89,10 @@ class Packages:
             name, semver = named(package, str(source), reference)
             self._check_base(package.record)
             check_signatures(package, public_key)
+            evaluations = checked_kept(package)
             metadata, notes = metadata_of(package, origin, self._is_here)
             version = push_version(self._wire, name, package.manifest, package.files, version=semver, metadata=metadata)
-            return {**version, **self._add_kept(version, package), "notes": notes}
+            return {**version, **self._add_kept(version, package, evaluations), "notes": notes}
 
     # Out
 
@@ -135,11 +134,10 @@ class Packages:
         return [one for one in reversed(found) if one["superseded_by"] is None]
 
     def _kept_here(self, evaluation: Json, blobs: Path) -> tuple[Json, list[Json]]:
-        """The file of an evaluation, and those that it names; the number of one that it corrects means nothing."""
-        body = {key: value for key, value in evaluation.items() if key != "supersedes"}
-        piece = written(blobs, "evaluation", canonical(body, what="evaluation"))
+        """The file of an evaluation, and those that it names."""
+        piece = written(blobs, "evaluation", text := _text(evaluation))
         piece.path.rename(blobs / hex_of(digest := piece.digest()))
-        named = EvaluationBody.read(json.dumps(body).encode()).blobs()
+        named = EvaluationBody.read(text.encode()).blobs()
         return {"digest": digest, "size": piece.size}, [{"digest": one, "size": self._size(one)} for _, one in named]
 
     def _size(self, digest: str) -> int:
@@ -181,30 +179,38 @@ class Packages:
             return False
         return True
 
-    def _add_kept(self, version: Json, package: Package) -> Json:
+    def _add_kept(self, version: Json, package: Package, evaluations: list[Json]) -> Json:
         """Add what is kept with a version, each only where it is not there; how much was added."""
-        for digest, piece in package.kept.items():
-            file = BundleFile("kept", piece.size, digest)
-            body = {"blobs": [{"digest": digest, "size": piece.size}]}
-            if self._wire.json("POST", "/api/v1/blobs/missing", json=body)["missing"]:
-                upload(self._wire, piece, file)
-        place = place_of(version)
-        documents = [self._post(f"{place}/documents", one.model_dump()) for one in package.record.documents]
-        signed = [{"bundle": one.bundle, "public_key": one.public_key} for one in package.record.signatures]
-        signatures = [self._post(f"{place}/signatures", one) for one in signed]
-        there = [one["evaluation"] for one in self._wire.pages(f"{place}/evaluations", "evaluations")]
-        known = {canonical(_without(one), what="evaluation") for one in there}
-        new = [one for one in package.evaluations() if canonical(_without(one), what="evaluation") not in known]
-        evaluations = [self._post(f"{place}/evaluations", one) for one in new]
-        added = {"documents": documents, "signatures": signatures, "evaluations": evaluations}
-        return {"added": {name: sum(one) for name, one in added.items()}}
+        record, place = package.record, place_of(version)
+        here = [_content(one) for one in self._wire.pages(f"{place}/documents", "documents", superseded="true")]
+        measured = [one["evaluation"] for one in self._wire.pages(f"{place}/evaluations", "evaluations")]
+        known = {_text(one) for one in measured}
+        bodies = {
+            "documents": [told for one in record.documents if (told := one.model_dump()) not in here],
+            "signatures": [{"bundle": one.bundle, "public_key": one.public_key} for one in record.signatures],
+            "evaluations": [one for one in evaluations if _text(one) not in known],
+        }
+        self._send(package, {one["digest"] for one in bodies["documents"]})
+        self._send(package, {one.bundle for one in record.signatures} | {one.digest for one in record.evaluation_files})
+        added = {door: [self._post(f"{place}/{door}", one) for one in found] for door, found in bodies.items()}
+        return {"added": {door: sum(answers) for door, answers in added.items()}}
+
+    def _send(self, package: Package, digests: Set[str]) -> None:
+        """Send those of the pieces that are not there."""
+        blobs = [{"digest": digest, "size": package.kept[digest].size} for digest in sorted(digests)]
+        for begin in range(0, len(blobs), MAX_BLOBS):
+            body = {"blobs": blobs[begin : begin + MAX_BLOBS]}
+            for digest in self._wire.json("POST", "/api/v1/blobs/missing", json=body)["missing"]:
+                piece = package.kept[digest]
+                upload(self._wire, piece, BundleFile("kept", piece.size, digest))
 
     def _post(self, place: str, body: Mapping[str, Any]) -> bool:
         return self._wire.send("POST", place, json=body).status_code == 201
 
 
-def _without(evaluation: Json) -> Json:
-    return {key: value for key, value in evaluation.items() if key != "supersedes"}
+def _text(evaluation: Json) -> str:
+    """An evaluation in its one form, without the number of one that it corrects, which means nothing elsewhere."""
+    return canonical({key: value for key, value in evaluation.items() if key != "supersedes"}, what="evaluation")
 
 
 def _content(document: Json) -> Json:

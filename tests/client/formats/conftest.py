@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,12 @@ def other(served: Served) -> Served:
     return served
 
 
-def exported(source: Served, target: Path, format: str) -> Path:
-    source.client.packages.export("alpha", target, format=format)
-    return target
+@pytest.fixture(scope="package")
+def exported(source: Served) -> Callable[[Path, str], Path]:
+    """Writes alpha to a new place in a format."""
+
+    def write(target: Path, format: str) -> Path:
+        source.client.packages.export("alpha", target, format=format)
+        return target
+
+    return write

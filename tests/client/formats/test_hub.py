@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from huggingface_hub import ModelCard, constants
@@ -12,14 +12,11 @@ from graftwork.errors import InvalidRequest, NotFound
 from graftwork.testing import write_lora
 from support.served import Served
 
-if TYPE_CHECKING:
-    from client.formats.conftest import exported
-else:
-    from .conftest import exported
+Exported = Callable[[Path, str], Path]
 
 
-def test_its_card_is_one_that_the_hub_accepts(source: Served, tmp_path: Path) -> None:
-    folder = exported(source, tmp_path / "repository", "hub")
+def test_its_card_is_one_that_the_hub_accepts(exported: Exported, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "repository", "hub")
     card = ModelCard.load(folder / "README.md").data
     assert (card.base_model, card.library_name, card.license) == ("fake/fake-base", "peft", "mit")
     assert (card.language, card.datasets) == (["en"], ["stanfordnlp/sst2"])
@@ -27,10 +24,10 @@ def test_its_card_is_one_that_the_hub_accepts(source: Served, tmp_path: Path) ->
     assert (result.dataset_name, result.metric_type, result.metric_value) == ("sst2", "accuracy", 0.75)
 
 
-def test_peft_reads_it(source: Served, tmp_path: Path) -> None:
+def test_peft_reads_it(exported: Exported, tmp_path: Path) -> None:
     from peft import PeftConfig
 
-    config = PeftConfig.from_pretrained(str(exported(source, tmp_path / "repository", "hub")))
+    config = PeftConfig.from_pretrained(str(exported(tmp_path / "repository", "hub")))
     assert config.base_model_name_or_path == "fake/fake-base"
 
 
@@ -85,7 +82,7 @@ def test_a_card_that_cannot_be_read_is_a_file_like_others(repository: Path, othe
 
 def test_results_that_are_none_are_named(repository: Path, other: Served) -> None:
     (repository / ".eval_results" / "hle.yaml").write_text("- value: 20.5\n")
-    with pytest.raises(InvalidRequest, match=r"hle\.yaml.*dataset"):
+    with pytest.raises(InvalidRequest, match=r"^\.eval_results/hle\.yaml: .*dataset"):
         other.client.packages.import_(repository, "tone")
     assert other.client.adapters() == []
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -14,10 +15,8 @@ from graftwork.errors import InvalidRequest, NotFound, Refused
 from graftwork.testing import write_lora
 from support.served import Served
 
-if TYPE_CHECKING:
-    from client.formats.conftest import exported
-else:
-    from .conftest import exported
+Exported = Callable[[Path, str], Path]
+
 
 MODEL = """
 flavors:
@@ -42,8 +41,8 @@ def logged(source: Served, tmp_path: Path) -> Path:
     return folder
 
 
-def test_written_as_its_transformers_flavor_is(source: Served, tmp_path: Path) -> None:
-    folder = exported(source, tmp_path / "model", "mlflow")
+def test_written_as_its_transformers_flavor_is(exported: Exported, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "model", "mlflow")
     model = yaml.safe_load((folder / "MLmodel").read_text())
     assert model["flavors"]["transformers"] == {
         "task": "text-generation",
@@ -120,7 +119,7 @@ def test_without_mlflow_its_uris_say_what_to_install(other: Served, monkeypatch:
 
 @pytest.mark.filterwarnings("ignore")  # MLflow's own
 def test_from_mlflows_own_registry(
-    source: Served, other: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: Served, exported: Exported, other: Served, logged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if importlib.util.find_spec("mlflow") is None:
         pytest.skip("mlflow is not installed (pip install mlflow-skinny)")
@@ -128,7 +127,7 @@ def test_from_mlflows_own_registry(
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     import mlflow
 
-    folder = exported(source, tmp_path / "model", "mlflow")
+    folder = exported(tmp_path / "exported", "mlflow")
     client = mlflow.MlflowClient()
     client.create_registered_model("tone")
     client.create_model_version("tone", source=str(folder))
@@ -137,3 +136,12 @@ def test_from_mlflows_own_registry(
     assert version["metadata"]["labels"]["imported_from"]["source"] == "models:/tone/1"
     with pytest.raises(NotFound, match="MLflow does not give"):
         other.client.packages.import_("models:/tone/2", "tone")
+    with mlflow.start_run() as run:
+        mlflow.log_param("learning_rate", "1e-4")
+        mlflow.log_metric("loss", 0.5)
+        mlflow.log_metric("broken", float("nan"))
+    (logged / "MLmodel").write_text(MODEL.replace("fedcba9876543210", run.info.run_id))
+    client.create_model_version("tone", source=str(logged))
+    metadata = other.client.packages.import_("models:/tone/2", "logged")["metadata"]
+    assert metadata["training"] == {"hyperparameters": {"learning_rate": "1e-4"}, "metrics": {"loss": 0.5}}
+    assert metadata["labels"]["imported_from"]["run_id"] == run.info.run_id

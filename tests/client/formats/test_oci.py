@@ -9,9 +9,9 @@ import re
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,10 +21,8 @@ from graftwork.client.sources import opened
 from graftwork.errors import Damaged, GraftworkError, InvalidRequest, Refused
 from support.served import Served
 
-if TYPE_CHECKING:
-    from client.formats.conftest import exported
-else:
-    from .conftest import exported
+Exported = Callable[[Path, str], Path]
+
 
 #: RFC 6838, section 4.2, which the image specification demands of every media type.
 MEDIA_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}")
@@ -34,8 +32,8 @@ RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 @pytest.fixture(scope="module")
-def layout(source: Served) -> Path:
-    return exported(source, source.folder / "layout", "oci")
+def layout(source: Served, exported: Exported) -> Path:
+    return exported(source.folder / "layout", "oci")
 
 
 def descriptors(layout: Path) -> Iterator[dict[str, Any]]:
@@ -90,13 +88,18 @@ def test_it_keeps_the_rules_of_modelpack(layout: Path, source: Served) -> None:
     assert {file["path"]: file["digest"] for file in files}.items() <= digests.items()
 
 
-def test_skopeo_copies_it_and_what_it_wrote_comes_in(layout: Path, other: Served, tmp_path: Path) -> None:
+def test_skopeo_copies_it_and_what_it_wrote_comes_in(exported: Exported, other: Served, tmp_path: Path) -> None:
     skopeo = shutil.which("skopeo")
     if skopeo is None:
         pytest.skip("skopeo is not installed (Debian: apt-get install skopeo)")
-    copied = tmp_path / "copied"
-    subprocess.run([skopeo, "--insecure-policy", "copy", f"oci:{layout}:1.2.0", f"oci:{copied}:x"], check=True)
-    assert other.client.packages.import_(copied)["semver"] == "1.2.0"
+    ours, theirs = exported(tmp_path / "ours.tar", "oci"), tmp_path / "theirs.tar"
+    for from_, to in (
+        (f"oci-archive:{ours}:1.2.0", f"oci:{tmp_path}/layout:x"),
+        (f"oci:{tmp_path}/layout:x", f"oci-archive:{theirs}"),
+    ):
+        subprocess.run([skopeo, "--insecure-policy", "copy", from_, to], check=True)
+    for made in (tmp_path / "layout", theirs):
+        assert other.client.packages.import_(made)["semver"] == "1.2.0"
 
 
 def wrap(folder: Path, layers: list[tuple[bytes, str, dict[str, str]]], **changes: Any) -> Path:

@@ -19,6 +19,8 @@ from graftwork.protocol.packages import PackageRecord
 Json = dict[str, Any]
 RECORD: Final = f"{ASIDE}/record.json"
 BLOBS: Final = f"{ASIDE}/blobs"
+#: Where the adapter's own files lie, beside the top: in the folder that MLflow has for them.
+BELOW: Final = "peft/"
 _MAX_RECORD_BYTES: Final = 16 << 20
 _MAX_EVALUATION_BYTES: Final = 1 << 20
 
@@ -69,7 +71,7 @@ def laid_out(package: Package, *, below: str = "", taken: frozenset[str] = froze
     return pieces
 
 
-def recorded(pieces: Pieces, *, below: str = "") -> Package | None:
+def recorded(pieces: Pieces) -> Package | None:
     """The package that pieces with a record are, every byte of it checked; None where there is no record.
 
     Raises:
@@ -79,12 +81,15 @@ def recorded(pieces: Pieces, *, below: str = "") -> Package | None:
         if any(path.startswith(f"{ASIDE}/") for path in pieces):
             raise Damaged(f"The package is not whole: {RECORD} is missing. Export it again.")
         return None
-    record = PackageRecord.read(pieces[RECORD].read(RECORD, _MAX_RECORD_BYTES))
+    try:
+        record = PackageRecord.read(pieces[RECORD].read(RECORD, _MAX_RECORD_BYTES))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{RECORD} cannot be read: {error.message}", field="source") from error
     manifest = Manifest.from_json(record.manifest)
     if manifest.digest() != record.digest:
         raise Damaged(f"{RECORD} contradicts itself: its files are not those of the version {record.digest[:80]}.")
-    files = {file.path: _found(pieces, file, below + file.path) for file in manifest.files}
-    return Package(record, files, {file.digest: _found(pieces, file, file.path) for file in named_by(record)})
+    files = {file.path: _found(pieces, file) for file in manifest.files}
+    return Package(record, files, {file.digest: _found(pieces, file) for file in named_by(record)})
 
 
 def plain(pieces: Pieces, *, origin: Mapping[str, Any], metadata: Json, measured: Sequence[Json] = ()) -> Package:
@@ -94,14 +99,15 @@ def plain(pieces: Pieces, *, origin: Mapping[str, Any], metadata: Json, measured
     return Package(record, pieces, measured=measured, origin=origin)
 
 
-def _found(pieces: Pieces, file: BundleFile, path: str) -> Piece:
+def _found(pieces: Pieces, file: BundleFile) -> Piece:
     """Where the bytes of `file` lie: under its own name, or aside."""
-    for name in (path, f"{BLOBS}/{hex_of(file.digest)}"):
+    names = (file.path, BELOW + file.path, f"{BLOBS}/{hex_of(file.digest)}")
+    for name in names:
         piece = pieces.get(name)
         if piece is not None and piece.size == file.size and piece.digest() == file.digest:
             return piece
-    what = "has other bytes than its record says" if path in pieces else "is missing"
-    raise Damaged(f"The package is not whole: {path} {what}. Export it again.")
+    what = "has other bytes than its record says" if any(name in pieces for name in names) else "is missing"
+    raise Damaged(f"The package is not whole: {file.path} {what}. Export it again.")
 
 
 def _object(raw: bytes) -> Json:

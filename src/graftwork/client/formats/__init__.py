@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -12,28 +10,24 @@ from graftwork.artifacts.packages.package import Package
 from graftwork.artifacts.packages.piece import Piece, Pieces
 from graftwork.errors import InvalidRequest, Refused
 
-#: In the order in which a source is tried: what wraps others, what marks itself, ours, and what any PEFT folder is.
+#: In the order in which a source is tried: what has a record of ours, what marks itself, and what any PEFT folder is.
 FORMATS: Final = {
+    "folder": "graftwork.client.formats.folder",
     "oci": "graftwork.client.formats.oci",
     "mlflow": "graftwork.client.formats.mlflow",
-    "folder": "graftwork.client.formats.folder",
     "hub": "graftwork.client.formats.hub",
 }
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a format may tell people beside the files: the model card, and what is known of the base."""
-
-    card: str
-    base: Mapping[str, str | None]
 
 
 class Format(Protocol):
     """A module with these functions; the bytes of an adapter's files are never changed."""
 
-    def write(self, package: Package, told: Told, aside: Path) -> dict[str, Piece]:
-        """Every file of the format by its path, the record among them; what is new is written to the folder `aside`."""
+    def write(self, package: Package, card: str, aside: Path) -> dict[str, Piece]:
+        """Every file of the format by its path, the record among them; what is new is written to the folder `aside`.
+
+        Args:
+            card: the version's model card, for formats that have one.
+        """
         ...
 
     def read(self, pieces: Pieces) -> Package | None:

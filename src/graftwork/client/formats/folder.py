@@ -6,10 +6,10 @@ from pathlib import Path
 
 from graftwork.artifacts.packages.package import RECORD, Package, laid_out, recorded
 from graftwork.artifacts.packages.piece import Piece, Pieces
-from graftwork.client.formats import Told, written
+from graftwork.client.formats import written
 
 
-def write(package: Package, told: Told, aside: Path) -> dict[str, Piece]:
+def write(package: Package, card: str, aside: Path) -> dict[str, Piece]:
     return {**laid_out(package), RECORD: written(aside, RECORD, package.text())}
 
 

@@ -16,7 +16,7 @@ from graftwork.adapters.files.json_file import CONFIG_NAME
 from graftwork.artifacts.bundle import KEPT_DOT_NAMES
 from graftwork.artifacts.packages.package import RECORD, Json, Package, laid_out, plain
 from graftwork.artifacts.packages.piece import Piece, Pieces
-from graftwork.client.formats import Told, written
+from graftwork.client.formats import written
 from graftwork.errors import InvalidRequest
 from graftwork.registry.documents.front_matter import read_card
 from graftwork.registry.evaluations.files import read_result_file
@@ -27,9 +27,9 @@ _RESULTS: Final = ".eval_results/"
 _MAX_READ_BYTES: Final = 1 << 20
 
 
-def write(package: Package, told: Told, aside: Path) -> dict[str, Piece]:
+def write(package: Package, card: str, aside: Path) -> dict[str, Piece]:
     pieces = laid_out(package, taken=frozenset({CARD}))
-    return {**pieces, CARD: written(aside, CARD, told.card), RECORD: written(aside, RECORD, package.text())}
+    return {**pieces, CARD: written(aside, CARD, card), RECORD: written(aside, RECORD, package.text())}
 
 
 def read(pieces: Pieces) -> Package | None:
@@ -76,8 +76,11 @@ def _measured(files: Pieces, card: Mapping[str, Any]) -> Iterator[Json]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / name.rpartition("/")[2]
             path.write_bytes(files[name].read(name, _MAX_READ_BYTES))
-            for one in read_result_file(path):
-                yield one.evaluation
+            try:
+                found = read_result_file(path)
+            except InvalidRequest as error:
+                raise InvalidRequest(error.message.replace(str(path), name, 1), field="source") from error
+            yield from (one.evaluation for one in found)
 
 
 def _texts(value: object) -> list[str]:

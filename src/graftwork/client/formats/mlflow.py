@@ -15,31 +15,28 @@ import yaml
 
 from graftwork.adapters.files.json_file import CONFIG_NAME
 from graftwork.artifacts.digest import hex_of
-from graftwork.artifacts.packages.package import RECORD, Package, laid_out, plain, recorded
+from graftwork.artifacts.packages.package import BELOW, RECORD, Package, laid_out, plain
 from graftwork.artifacts.packages.piece import Piece, Pieces
-from graftwork.client.formats import Told, written
+from graftwork.client.formats import written
 from graftwork.errors import Refused
 from graftwork.registry.cards.facts import PIPELINES
 from graftwork.registry.documents.front_matter import read_mapping
 
 MODEL: Final = "MLmodel"
-_BELOW: Final = "peft/"
 _MAX_BYTES: Final = 1 << 20
 #: What an imported version is said to come from, by MLflow's own names.
 _ORIGIN = ("run_id", "model_id", "model_uuid", "mlflow_version", "utc_time_created")
 
 
-def write(package: Package, told: Told, aside: Path) -> dict[str, Piece]:
-    model = yaml.safe_dump(_model(package, told), sort_keys=True, allow_unicode=True)
+def write(package: Package, card: str, aside: Path) -> dict[str, Piece]:
+    model = yaml.safe_dump(_model(package), sort_keys=True, allow_unicode=True)
     new = {MODEL: model, RECORD: package.text()}
-    return {**laid_out(package, below=_BELOW), **{name: written(aside, name, text) for name, text in new.items()}}
+    return {**laid_out(package, below=BELOW), **{name: written(aside, name, text) for name, text in new.items()}}
 
 
 def read(pieces: Pieces) -> Package | None:
     if MODEL not in pieces:
         return None
-    if (package := recorded(pieces, below=_BELOW)) is not None:
-        return package
     model = read_mapping(pieces[MODEL].read(MODEL, _MAX_BYTES).decode(errors="replace"), what=MODEL)
     below = _below(model, pieces)
     files = {path.removeprefix(below): piece for path, piece in pieces.items() if path.startswith(below)}
@@ -58,20 +55,21 @@ def _below(model: Mapping[str, Any], pieces: Pieces) -> str:
     return found[0]
 
 
-def _model(package: Package, told: Told) -> dict[str, Any]:
+def _model(package: Package) -> dict[str, Any]:
     record, config = package.record, _config(package)
+    base = _mapping(record.metadata.get("base"))
     task = PIPELINES.get(str(config.get("task_type")), "text-generation")
     transformers = {
         "task": task,
         "instance_type": "".join(part.capitalize() for part in task.split("-")) + "Pipeline",
-        "pipeline_model_type": told.base.get("architecture"),
-        "source_model_name": told.base.get("source"),
-        "source_model_revision": told.base.get("revision") or "main",
-        "peft_adaptor": _BELOW.rstrip("/"),
+        "pipeline_model_type": record.base.architecture if record.base else None,
+        "source_model_name": base.get("id"),
+        "source_model_revision": base.get("revision") or "main",
+        "peft_adaptor": BELOW.rstrip("/"),
         "components": ["tokenizer"],
         "tokenizer_type": "AutoTokenizer",
-        "tokenizer_name": told.base.get("source"),
-        "tokenizer_revision": told.base.get("revision") or "main",
+        "tokenizer_name": base.get("id"),
+        "tokenizer_revision": base.get("revision") or "main",
     }
     model = {
         "flavors": {"transformers": {key: value for key, value in transformers.items() if value}},

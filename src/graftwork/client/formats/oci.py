@@ -16,10 +16,10 @@ from typing import Any, Final
 from graftwork.artifacts.digest import PREFIX, check_digest, hex_of
 from graftwork.artifacts.packages.directory import ASIDE
 from graftwork.artifacts.packages.limits import checked
-from graftwork.artifacts.packages.package import Json, Package
+from graftwork.artifacts.packages.package import RECORD, Json, Package
 from graftwork.artifacts.packages.piece import Piece, Pieces
 from graftwork.artifacts.packages.tar import read_tar
-from graftwork.client.formats import Told, folder, read_package, written
+from graftwork.client.formats import folder, read_package, written
 from graftwork.db.canonical import canonical
 from graftwork.errors import Damaged, InvalidRequest, Refused
 
@@ -36,8 +36,8 @@ _VERSION: Final = "1.0.0"
 _MAX_BYTES: Final = 16 << 20
 
 
-def write(package: Package, told: Told, aside: Path) -> dict[str, Piece]:
-    files = sorted(folder.write(package, told, aside).items(), key=lambda one: (_kind(one[0]) != "weight", one[0]))
+def write(package: Package, card: str, aside: Path) -> dict[str, Piece]:
+    files = sorted(folder.write(package, card, aside).items(), key=lambda one: (_kind(one[0]) != "weight", one[0]))
     layers = [_layer(path, piece) for path, piece in files]
     blobs = {hex_of(layer["digest"]): piece for layer, (_, piece) in zip(layers, files, strict=True)}
     config = _blob(blobs, aside, _config(package, [layer["digest"] for layer in layers]), CONFIG_TYPE)
@@ -65,7 +65,7 @@ def read(pieces: Pieces) -> Package | None:
         raise Refused(f"The OCI layout has the version {str(version)[:40]!a}; {_VERSION} is read.")
     manifest = _manifest(pieces, _json(pieces[INDEX], INDEX))
     found = checked(_files(pieces, manifest), "The OCI artifact")
-    if LAYOUT in found:
+    if LAYOUT in found and RECORD not in found:
         raise Refused("The OCI artifact holds an OCI layout again; take that one out first.")
     return read_package(found, "The OCI artifact")[0]
 
