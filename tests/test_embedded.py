@@ -68,13 +68,13 @@ def test_stream_gives_the_same_text_and_can_be_left(engine: Engine) -> None:
 def test_a_package_is_registered_and_answers(engine: Engine, tmp_path: Path) -> None:
     with Client(app=build_app(engine.settings)) as client:
         made = client.packages.export("first", tmp_path / "first.tar")
-    version = engine.import_package(tmp_path / "first.tar", "moved:3.0.0")
-    assert (version.label, version.digest) == ("moved:3.0.0", made["digest"])
+    version = engine.import_package(tmp_path / "first.tar", "packed:3.0.0")
+    assert (version.label, version.digest) == ("packed:3.0.0", made["digest"])
     assert version.metadata is not None and version.metadata["labels"]["imported_from"]["adapter"] == "first"
-    texts = {engine.generate("hello", adapter=name, temperature=0, max_tokens=8).text for name in ("first", "moved")}
+    texts = {engine.generate("hello", adapter=name, temperature=0, max_tokens=8).text for name in ("first", "packed")}
     assert len(texts) == 1
     with pytest.raises(Refused, match="no valid signature"):
-        engine.import_package(tmp_path / "first.tar", "moved", public_key=KEYS["p256"].public)
+        engine.import_package(tmp_path / "first.tar", "packed", public_key=KEYS["p256"].public)
 
 
 def test_a_version_is_loaded_kept_and_let_go(engine: Engine) -> None:

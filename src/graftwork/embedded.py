@@ -139,7 +139,7 @@ class Engine:
             InvalidRequest, NotFound, Conflict, Refused, Damaged: as `graftwork import`.
         """
         with opened(str(source)) as (package, origin):
-            name, semver = named(package, str(source), reference)
+            name, semver = named(package, str(source), reference, self._knows)
             check_signatures(package, public_key)
             metadata, _ = metadata_of(package, origin, self._knows)
             return self._register(name, semver, package.manifest, package.files, metadata)

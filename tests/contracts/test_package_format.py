@@ -344,11 +344,15 @@ def test_an_adapter_whose_files_are_named_as_ours_travels_too(
     source: Served, served: Served, format: str, tmp_path: Path
 ) -> None:
     folder = write_lora(tmp_path / "odd", source.engine.outline)
-    for name in ("MLmodel", "oci-layout", "index.json"):
+    for name in ("MLmodel", "oci-layout", "index.json", "readme.MD"):
         (folder / name).write_text("{}")
     digest = source.client.push(folder, "odd")["digest"]
     source.client.packages.export("odd", tmp_path / "odd.tar", format=format)
-    assert served.client.packages.import_(tmp_path / "odd.tar")["digest"] == digest
+    assert served.client.packages.import_(tmp_path / "odd.tar", "odd:7.0.0")["digest"] == digest
+    assert served.client.packages.import_(tmp_path / "odd.tar", "odd")["semver"] == "7.0.0"
+    for wrong in ("Odd", "odd@production", "../odd", "odd:x"):
+        with pytest.raises(InvalidRequest):
+            served.client.packages.import_(tmp_path / "odd.tar", wrong)
 
 
 def test_a_pulled_folder_is_what_was_pushed(source: Served, tmp_path: Path) -> None:

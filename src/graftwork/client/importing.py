@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from graftwork.access.names import is_name
+from graftwork.access.names import check_name
 from graftwork.artifacts.packages.package import Json, Package
 from graftwork.artifacts.signing.keys import read_public
 from graftwork.artifacts.signing.signature import MAX_SIGNATURE_BYTES, verify
@@ -20,12 +20,20 @@ IMPORTED_FROM: Final = "imported_from"
 _REFERENCES: Final = ("parents", "merged_from")
 
 
-def named(package: Package, source: str, reference: str | None) -> tuple[str, str | None]:
-    """Name and version: those of `reference`, else those that the package says; raises InvalidRequest."""
+def named(
+    package: Package, source: str, reference: str | None, is_here: Callable[[str], bool]
+) -> tuple[str, str | None]:
+    """Name and version: those of `reference`, else those that the package says; raises InvalidRequest.
+
+    No version where the same bytes are here under that name already, whatever their version.
+    """
+    if reference is None and package.record.adapter is None:
+        raise InvalidRequest(f"Say what to call it: {source} has no name of an adapter.", field="reference")
     name, _, semver = (reference or package.record.adapter or "").partition(":")
-    if not is_name(name):
-        raise InvalidRequest(f"Say what to call it: {source} has no name that an adapter may have.", field="reference")
-    return name, semver or package.record.semver
+    check_name(name, what="adapter")
+    if not semver and not is_here(f"{name}@{package.record.digest}"):
+        semver = package.record.semver or ""
+    return name, semver or None
 
 
 def check_signatures(package: Package, public_key: bytes | None) -> None:

@@ -86,7 +86,7 @@ class Packages:
             Damaged: it is not whole.
         """
         with opened(str(source)) as (package, origin):
-            name, semver = named(package, str(source), reference)
+            name, semver = named(package, str(source), reference, self._is_here)
             self._check_base(package.record)
             check_signatures(package, public_key)
             evaluations = checked_kept(package)

@@ -58,15 +58,15 @@ def named_by(record: PackageRecord) -> list[BundleFile]:
     return [BundleFile(f"{BLOBS}/{hex_of(digest)}", size, digest) for digest, size in sorted(set(told))]
 
 
-def laid_out(package: Package, *, below: str = "", taken: frozenset[str] = frozenset()) -> dict[str, Piece]:
-    """The package's pieces by path: its files below `below`, everything else aside, also files whose path is `taken`.
+def laid_out(package: Package, *, below: str = "", taken: str = "") -> dict[str, Piece]:
+    """The package's pieces by path: its files below `below`; what else there is, and a file at `taken`, aside.
 
     The record itself is still to be added.
     """
     pieces = {f"{BLOBS}/{hex_of(digest)}": piece for digest, piece in package.kept.items()}
     for file in package.manifest.files:
         path = below + file.path
-        is_free = path not in taken and not path.casefold().startswith(f"{ASIDE}/")
+        is_free = path.casefold() != taken.casefold() and path.split("/")[0].casefold() != ASIDE
         pieces[path if is_free else f"{BLOBS}/{hex_of(file.digest)}"] = package.files[file.path]
     return pieces
 

@@ -28,7 +28,7 @@ _MAX_READ_BYTES: Final = 1 << 20
 
 
 def write(package: Package, card: str, aside: Path) -> dict[str, Piece]:
-    pieces = laid_out(package, taken=frozenset({CARD}))
+    pieces = laid_out(package, taken=CARD)
     return {**pieces, CARD: written(aside, CARD, card), RECORD: written(aside, RECORD, package.text())}
 
 

@@ -71,7 +71,7 @@ def read(pieces: Pieces) -> Package | None:
 
 
 def _manifest(pieces: Pieces, index: Json) -> Json:
-    """The one manifest of an index, or of an index in it."""
+    """The one manifest that the index lists."""
     listed = _list(index, "manifests", INDEX)
     if len(listed) != 1:
         raise Refused(
