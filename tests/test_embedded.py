@@ -18,8 +18,9 @@ from graftwork import Engine
 from graftwork.client import Client
 from graftwork.embedded import Answer
 from graftwork.engine.request import GenerationRequest
-from graftwork.errors import Conflict, InvalidRequest, Refused, UnknownModel
+from graftwork.errors import Conflict, Forbidden, InvalidRequest, Refused, UnknownModel
 from graftwork.gateway.app import build_app
+from graftwork.registry.rules.policy import Policy
 from graftwork.traffic.choice import Decision
 from support.classifiers import ClassifierOracle, make_classifier
 from support.fixtures import Tiny
@@ -92,6 +93,24 @@ def test_a_version_is_loaded_kept_and_let_go(engine: Engine) -> None:
         engine.load("third")
 
 
+def test_what_the_policy_forbids_is_neither_asked_nor_loaded(engine: Engine) -> None:
+    rules, other = engine.lifecycle, "second:2.0.0"
+    rules.set_policy("local", Policy(require={"serving": ("approval",)}), adapter="second", actor="me")
+    try:
+        for forbidden in (engine.load, engine.pin, lambda name: engine.generate("hello", adapter=name)):
+            with pytest.raises(Forbidden, match=r"second:2\.0\.0: its approval is pending"):
+                forbidden(other)
+        with pytest.raises(Forbidden):
+            engine.generate("hello", adapter=[("first", 0.5), ("second", 0.5)])
+        assert engine.generate("hello", adapter="first", max_tokens=1).model == "first:1.0.0"
+        rules.decide("local", other, "approved", actor="me")
+        rules.deprecate("local", other, "Use first.", actor="me")
+        assert engine.generate("hello", adapter=other, max_tokens=1).deprecated == ("second:2.0.0: Use first.",)
+    finally:
+        rules.set_policy("local", None, adapter="second", actor="me")
+        rules.undeprecate("local", other, actor="me")
+
+
 def test_pushing_the_same_bytes_again_is_the_same_version(engine: Engine, tiny: Tiny) -> None:
     assert engine.push(tiny.adapter("a1"), "first").semver == "1.0.0"
     with pytest.raises(Conflict):
@@ -132,13 +151,13 @@ def test_errors_are_the_callers_words(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_version_of_another_base_is_refused_even_if_its_shapes_fit(engine: Engine, tiny: Tiny) -> None:
-    from graftwork.traffic.choice import Asked, choose, require_base
+    from graftwork.traffic.choice import Asked, choose, require_servable
 
     decision = choose(Asked("first"), tenant="local", base="base", versions=engine._snapshots.current())
     assert decision.version is not None
     other = replace(decision, version=replace(decision.version, base="other", base_digest="sha256:" + "1" * 64))
     with pytest.raises(Refused, match="pushed for the base other"):
-        require_base(other, base="base", base_digest=tiny.outline.weights_digest)
+        require_servable(other, base="base", base_digest=tiny.outline.weights_digest)
 
 
 def test_several_adapters_answer_together(engine: Engine, tiny: Tiny) -> None:

@@ -46,13 +46,14 @@ from graftwork.models.prepare import prepare_base
 from graftwork.protocol.adapters import MAX_ADAPTERS, MOST_PRIORITY, ScaledAdapter, read_salt
 from graftwork.protocol.structured import AnswerForm, form_of
 from graftwork.registry.bases import Bases
+from graftwork.registry.lifecycle import Lifecycle
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.version_files import VersionFiles
 from graftwork.registry.versions import Version
 from graftwork.settings import Settings
-from graftwork.traffic.choice import Asked, Decision, choose, require_base
+from graftwork.traffic.choice import Asked, Decision, choose, require_servable
 from graftwork.traffic.handle import handle_of
 
 T = TypeVar("T")
@@ -75,6 +76,8 @@ class Answer:
     completion_tokens: int
     #: Of the prompt's tokens, those that an earlier request has left behind and nobody computed again.
     cached_tokens: int = 0
+    #: Versions that should no longer be used, and what to use instead.
+    deprecated: tuple[str, ...] = ()
 
 
 class Engine:
@@ -97,7 +100,7 @@ class Engine:
         self.base = prepared.name
         with ExitStack() as stack:
             database = stack.enter_context(Database(self.settings.database))
-            self.registry = Registry(database)
+            self.registry, self.lifecycle = Registry(database), Lifecycle(database)
             self._snapshots = SnapshotReader(database)
             self._store = open_store(self.settings.artifacts, self.settings.artifacts_keyring)
             copies = WorkingCopies(self.settings.bundles, self._store, self.settings.bundle_cache_bytes)
@@ -170,7 +173,7 @@ class Engine:
         with the same `cache_salt` begin with what others have computed.
 
         Raises:
-            UnknownModel, InvalidRequest, Refused, Unavailable, GenerationFailed: as the server answers.
+            UnknownModel, InvalidRequest, Forbidden, Refused, Unavailable, GenerationFailed: as the server answers.
         """
         return self.generate_all([(prompt, adapter)], structured_outputs=structured_outputs, **params)[0]
 
@@ -215,7 +218,7 @@ class Engine:
         """Each text as a vector [hidden_size]: the mean of its final hidden states or the last one, of length 1.
 
         Raises:
-            UnknownModel, InvalidRequest, Refused, Unavailable, GenerationFailed: as the server answers.
+            UnknownModel, InvalidRequest, Forbidden, Refused, Unavailable, GenerationFailed: as the server answers.
         """
         if pooling not in ("mean", "last"):
             raise InvalidRequest(f"pooling is {pooling!r}; it must be 'mean' or 'last'.", field="pooling")
@@ -234,7 +237,7 @@ class Engine:
         """Bring a version to memory before it is asked.
 
         Raises:
-            UnknownModel, Refused, Damaged, Unavailable: it cannot be had.
+            UnknownModel, Forbidden, Refused, Damaged, Unavailable: it cannot be had.
         """
         self._bring(adapter, pin=False)
 
@@ -290,9 +293,10 @@ class Engine:
                 text, last = text + delta.text, delta
         assert last is not None and last.finish_reason is not None, "an answer ends with a reason"
         digest = decision.digest or self._engine.outline.weights_digest
+        deprecated = tuple(f"{one.label}: {one.deprecated.message}" for one in decision.versions if one.deprecated)
         return Answer(
             text, decision.model, digest, last.finish_reason, last.prompt_tokens, last.completion_tokens,
-            last.cached_tokens,
+            last.cached_tokens, deprecated,
         )  # fmt: skip
 
     def _request(
@@ -322,7 +326,7 @@ class Engine:
         else:
             asked = Asked(adapters=_pairs(adapter))
         decision = choose(asked, tenant=LOCAL, base=self.base, versions=self._snapshots.current())
-        require_base(decision, base=self.base, base_digest=self._engine.outline.weights_digest)
+        require_servable(decision, base=self.base, base_digest=self._engine.outline.weights_digest)
         return decision
 
     def _pool(self, texts: Sequence[str], adapter: Adapter, pooling: Pooling) -> list[Pooled]:

@@ -198,6 +198,25 @@ def test_fields_of_versions_files_and_pointers(filled: Desk) -> None:
     assert found(filled, "created_at < 2026-01-31") == found(filled, "created_at > 2026-01-31") == set()
 
 
+def test_what_was_said_of_versions_is_found_while_it_stands(desk: Desk) -> None:
+    searches = Searches(desk.database)
+    for content in (1, 2):
+        desk.push(content)
+    desk.approve("tone:1.0.0", "ann")
+    desk.reject("tone:1.0.0", "bob")
+    desk.approve("tone:1.0.0", "bob")
+    desk.lifecycle.deprecate("local", "tone:1.0.1", "Use voice.", actor="me")
+
+    def found(filter: str) -> list[str]:
+        return sorted(one.version.semver for one in searches.find("local", filter).items)
+
+    assert found("approved_by = bob") == found("approved_by = ann and not has rejected_by") == ["1.0.0"]
+    assert found("rejected_by = bob") == found("has signed_by") == []
+    assert found('deprecated ~ "voice"') == found("has deprecated") == found("not has approved_by") == ["1.0.1"]
+    (told,) = searches.find("local", "has deprecated").items
+    assert told.version.deprecated is not None
+
+
 @pytest.mark.parametrize("sort", ["created_at desc", "name", "version desc", "rank", "bytes", "metrics.mmlu/f"])
 def test_pages_together_are_all_of_it_once(filled: Desk, sort: str) -> None:
     searches, seen, token = Searches(filled.database), list[str](), None

@@ -16,7 +16,9 @@ from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
 from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
+from graftwork.client.events import Events
 from graftwork.client.folders import bring
+from graftwork.client.lifecycle import Lifecycle
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
 from graftwork.client.packages import Packages
@@ -65,6 +67,8 @@ class Client:
         self.holds = Holds(self._wire)
         self.retention = Retention(self._wire)
         self.packages = Packages(self._wire)
+        self.lifecycle = Lifecycle(self._wire)
+        self.events = Events(self._wire)
 
     # The registry
 
@@ -123,13 +127,15 @@ class Client:
         """Every version of one adapter, the newest first."""
         return self._wire.pages(f"{_adapter(name)}/versions", "versions")
 
-    def show(self, reference: str) -> Json:
-        """One version, with its account."""
-        return self._wire.json("GET", "/api/v1/versions", params={"reference": reference})
+    def show(self, reference: str, *, at: str | None = None) -> Json:
+        """One version, with its account; with `at`, what the reference meant at that time, and how that one stood."""
+        params = {"reference": reference} if at is None else {"reference": reference, "at": at}
+        return self._wire.json("GET", "/api/v1/versions", params=params)
 
-    def history(self, name: str) -> list[Json]:
-        """The events of one adapter, oldest first."""
-        events: list[Json] = self._wire.json("GET", f"{_adapter(name)}/history")["events"]
+    def history(self, name: str, *, alias: str | None = None) -> list[Json]:
+        """The events of one adapter, oldest first; or only those that moved one of its aliases."""
+        params = {} if alias is None else {"alias": alias}
+        events: list[Json] = self._wire.json("GET", f"{_adapter(name)}/history", params=params)["events"]
         return events
 
     def promote(self, reference: str, *, reason: str | None = None, idempotency_key: str | None = None) -> Json:
@@ -142,13 +148,25 @@ class Client:
         body = {"reason": reason}
         return self._wire.json("POST", f"{_adapter(name)}/rollback", json=body, headers=_once(idempotency_key))
 
-    def set_alias(self, name: str, alias: str, target: str, *, expected: str | None = None) -> Json:
-        """Let `name@alias` mean `target`; with `expected`, only if it means that digest now."""
-        body = {"target": target, "expected": expected}
+    def aliases(self, name: str, *, at: str | None = None) -> list[Json]:
+        """Where an adapter's aliases point, who moved them there, when and why; or how that was at a time."""
+        params = {} if at is None else {"at": at}
+        found: list[Json] = self._wire.json("GET", f"{_adapter(name)}/aliases", params=params)["aliases"]
+        return found
+
+    def set_alias(
+        self, name: str, alias: str, target: str, *, expected: str | None = None, reason: str | None = None
+    ) -> Json:
+        """Let `name@alias` mean `target`; with `expected`, only if it means that digest now ("absent": nothing)."""
+        body = {"target": target, "expected": expected, "reason": reason}
         return self._wire.json("PUT", f"{_adapter(name)}/aliases/{quote(alias, safe='')}", json=body)
 
-    def remove_alias(self, name: str, alias: str) -> None:
-        self._wire.send("DELETE", f"{_adapter(name)}/aliases/{quote(alias, safe='')}")
+    def remove_alias(self, name: str, alias: str, *, expected: str | None = None, reason: str | None = None) -> None:
+        """Take an alias away; with `expected`, only if it means that digest now."""
+        headers = {} if expected is None else {"if-match": f'"{expected}"'}
+        params = {} if reason is None else {"reason": reason}
+        path = f"{_adapter(name)}/aliases/{quote(alias, safe='')}"
+        self._wire.send("DELETE", path, headers=headers, params=params)
 
     # Memory
 
