@@ -383,7 +383,7 @@ def test_the_registry_behaves_as_the_model(make_desk: Callable[[], Desk], tmp_pa
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=times(8, 200),
+            max_examples=times(6, 200),
             stateful_step_count=times(25, 50),
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -117,9 +117,9 @@ def _read_document(file: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise InvalidRequest(f"{file} is not YAML: {' '.join(str(error).split())}.", field="file") from error
+        raise InvalidRequest(f"{file} is not YAML: {' '.join(str(error).split())}.", field="policy") from error
     if not isinstance(document, dict):
-        raise InvalidRequest(f"{file} holds no document of names and values.", field="file")
+        raise InvalidRequest(f"{file} holds no document of names and values.", field="policy")
     return document
 
 

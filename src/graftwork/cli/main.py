@@ -12,6 +12,8 @@ import typer
 
 from graftwork.cli import (
     ask,
+    audit,
+    backup,
     base,
     compare,
     completion,
@@ -56,6 +58,8 @@ document.add_to(app)
 ask.add_to(app)
 inspect.add_to(app)
 base.add_to(app)
+audit.add_to(app)
+backup.add_to(app)
 demo.add_to(app)
 completion.add_to(app)
 
@@ -111,7 +115,7 @@ def run() -> None:
 
 
 #: Fields of a wrong request that are words of the command line itself.
-_USAGE = frozenset({"settings", "url", "meta", "base", "message", "file"})
+_USAGE = frozenset({"settings", "url", "meta", "base", "message", "policy"})
 
 
 def _tell(error: GraftworkError) -> None:

@@ -16,6 +16,7 @@ from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
 from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
+from graftwork.client.events import Events
 from graftwork.client.lifecycle import Lifecycle
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
@@ -66,6 +67,7 @@ class Client:
         self.holds = Holds(self._wire)
         self.retention = Retention(self._wire)
         self.lifecycle = Lifecycle(self._wire)
+        self.events = Events(self._wire)
 
     # The registry
 

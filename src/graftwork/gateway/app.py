@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 
+from graftwork.access.event_log import EventLog
 from graftwork.access.names import DEFAULT, check_name
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
@@ -30,6 +31,7 @@ from graftwork.gateway import (
     embeddings,
     errors,
     evaluations,
+    events,
     inference,
     lifecycle,
     lineage,
@@ -132,6 +134,7 @@ def build_app(
         search.router,
         tags.router,
         retention.router,
+        events.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
@@ -185,6 +188,7 @@ def _services(
         searches=Searches(database),
         tags=Tags(database),
         descriptions=Descriptions(database),
+        events=EventLog(database),
         store=store,
         copies=copies,
         uploads=partial_uploads,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from graftwork.access.event_log import EventLog
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import BlobStore
@@ -55,6 +56,7 @@ class Services:
     searches: Searches
     tags: Tags
     descriptions: Descriptions
+    events: EventLog
     store: BlobStore
     copies: WorkingCopies
     uploads: Uploads

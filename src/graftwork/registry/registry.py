@@ -24,7 +24,6 @@ from graftwork.registry.reading import find, parsed, view_for, view_of, whole
 from graftwork.registry.reference import Reference, Sequence
 from graftwork.registry.registration import register
 from graftwork.registry.resolving import resolve
-from graftwork.registry.rules.standing import standing_of
 from graftwork.registry.search.indexing import NOTHING, Described
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.subjects import subject_of
@@ -154,11 +153,10 @@ class Registry:
             return versions.version_at(tx, found.tenant, found.adapter, found.sequence).with_state(found.state())
 
     def resolve(self, tenant: str, reference: Reference | str) -> Version:
-        """The same without metadata and account, which may be long."""
+        """Which version that is: without metadata and account, which may be long, and without what was said of it."""
         wanted = parsed(reference)
         with self._database.reading() as tx:
-            found = resolve(tx, tenant, wanted)
-            return standing_of(tx, tenant, found.adapter).of(found)
+            return resolve(tx, tenant, wanted)
 
     # Pointers
 
