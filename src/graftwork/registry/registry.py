@@ -21,7 +21,7 @@ from graftwork.registry.idempotency import Once, once_only
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.past import Pointer, moves_of, pointers_in, until, view_at
 from graftwork.registry.reading import find, parsed, view_for, view_of, whole
-from graftwork.registry.reference import Reference
+from graftwork.registry.reference import Reference, Sequence
 from graftwork.registry.registration import register
 from graftwork.registry.resolving import resolve
 from graftwork.registry.search.indexing import NOTHING, Described
@@ -148,7 +148,7 @@ class Registry:
                 return whole(tx, resolve(tx, tenant, wanted))
             view = view_for(tx, tenant, wanted)
             found = find(view_at(tx, view, at), wanted)
-            if found.digest not in view.by_digest:
+            if view.find(Sequence(found.sequence)) is None:  # though its bytes may have been pushed again
                 raise NotFound(f"{found.label} has been deleted since; `graftwork history {view.name}` tells of it.")
             return versions.version_at(tx, found.tenant, found.adapter, found.sequence).with_state(found.state())
 
