@@ -15,13 +15,16 @@ from typing import Any
 import pytest
 
 from graftwork import Engine
+from graftwork.client import Client
 from graftwork.embedded import Answer
 from graftwork.engine.request import GenerationRequest
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, Refused, UnknownModel
+from graftwork.gateway.app import build_app
 from graftwork.registry.rules.policy import Policy
 from graftwork.traffic.choice import Decision
 from support.classifiers import ClassifierOracle, make_classifier
 from support.fixtures import Tiny
+from support.keys import KEYS
 from support.oracle import ComposedOracle, Oracle
 from support.tiny import byte_tokenizer
 
@@ -61,6 +64,18 @@ def test_stream_gives_the_same_text_and_can_be_left(engine: Engine) -> None:
     with closing(engine.stream("hello", max_tokens=400, ignore_eos=True)) as pieces:
         next(pieces)
     assert engine.generate("hello", max_tokens=2).finish_reason in ("length", "stop")
+
+
+def test_a_package_is_registered_and_answers(engine: Engine, tmp_path: Path) -> None:
+    with Client(app=build_app(engine.settings)) as client:
+        made = client.packages.export("first", tmp_path / "first.tar")
+    version = engine.import_package(tmp_path / "first.tar", "packed:3.0.0")
+    assert (version.label, version.digest) == ("packed:3.0.0", made["digest"])
+    assert version.metadata is not None and version.metadata["labels"]["imported_from"]["adapter"] == "first"
+    texts = {engine.generate("hello", adapter=name, temperature=0, max_tokens=8).text for name in ("first", "packed")}
+    assert len(texts) == 1
+    with pytest.raises(Refused, match="no valid signature"):
+        engine.import_package(tmp_path / "first.tar", "packed", public_key=KEYS["p256"].public)
 
 
 def test_a_version_is_loaded_kept_and_let_go(engine: Engine) -> None:

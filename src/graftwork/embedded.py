@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +15,12 @@ from typing import Any, Literal, Self, TypeVar
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.account import account_folder
 from graftwork.artifacts.bundle import Manifest
+from graftwork.artifacts.packages.piece import Pieces
 from graftwork.artifacts.stores import open_store
 from graftwork.artifacts.working_copy import WorkingCopies
+from graftwork.client.importing import check_signatures, metadata_of, named
+from graftwork.client.pushes import pieces_below
+from graftwork.client.sources import opened
 from graftwork.db import Database
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
@@ -35,7 +39,7 @@ from graftwork.engine.request import (
 )
 from graftwork.engine.residency import Residency
 from graftwork.engine.sampling_params import SamplingParams
-from graftwork.errors import InvalidRequest, Unavailable
+from graftwork.errors import InvalidRequest, NotFound, Unavailable
 from graftwork.models.base import PreparedBase
 from graftwork.models.base_identity import identify_base
 from graftwork.models.prepare import prepare_base
@@ -51,8 +55,6 @@ from graftwork.registry.versions import Version
 from graftwork.settings import Settings
 from graftwork.traffic.choice import Asked, Decision, choose, require_servable
 from graftwork.traffic.handle import handle_of
-
-_CHUNK_BYTES = 1 << 20
 
 T = TypeVar("T")
 
@@ -125,11 +127,41 @@ class Engine:
         """
         name, _, semver = reference.partition(":")
         manifest = Manifest.of_folder(Path(folder))
+        return self._register(name, semver or None, manifest, pieces_below(Path(folder), manifest), metadata)
+
+    def import_package(
+        self, source: str | Path, reference: str | None = None, *, public_key: bytes | None = None
+    ) -> Version:
+        """Register the files and metadata of a package, as `graftwork import` does; all else that it holds stays there.
+
+        Args:
+            reference: `NAME[:SEMVER]`; what the package says where you say nothing.
+            public_key: in PEM; refuse what has no valid signature of this key.
+
+        Raises:
+            InvalidRequest, NotFound, Conflict, Refused, Damaged: as `graftwork import`.
+        """
+        with opened(str(source)) as (package, origin):
+            name, semver = named(package, str(source), reference, self._knows)
+            check_signatures(package, public_key)
+            metadata, _ = metadata_of(package, origin, self._knows)
+            return self._register(name, semver, package.manifest, package.files, metadata)
+
+    def _register(
+        self, name: str, semver: str | None, manifest: Manifest, pieces: Pieces, metadata: Mapping[str, Any] | None
+    ) -> Version:
         for file in manifest.files:
-            self._store.put(LOCAL, file.digest, _chunks(Path(folder) / file.path))
-        pushed = self._pushes.push(LOCAL, name, manifest, semver=semver or None, metadata=metadata, actor=LOCAL)
+            self._store.put(LOCAL, file.digest, pieces[file.path].chunks())
+        pushed = self._pushes.push(LOCAL, name, manifest, semver=semver, metadata=metadata, actor=LOCAL)
         self._engine.retry(pushed.version.digest)  # the bytes are whole now, whatever they were
         return pushed.version
+
+    def _knows(self, reference: str) -> bool:
+        try:
+            self.registry.show(LOCAL, reference)
+        except (InvalidRequest, NotFound):
+            return False
+        return True
 
     def generate(
         self, prompt: Input, *, adapter: Adapter = None, structured_outputs: AnswerForm | None = None, **params: Any
@@ -363,12 +395,6 @@ def _prompt(given: Input) -> Prompt:
     if all(type(item) is int for item in items):
         return tuple(item for item in items if isinstance(item, int))
     raise InvalidRequest("A prompt is a text, a list of messages, or a list of token ids.", field="prompt")
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
 
 
 def _record(bases: Bases, base: PreparedBase, tenant: str, actor: str) -> None:

@@ -103,7 +103,8 @@ def test_what_was_deleted_since_is_told_and_shown_to_nobody(desk: Desk) -> None:
     desk.promote("tone:1.0.1")
     deletion.delete_adapter("local", "tone", actor="me", in_production=True)
     after = now(desk)
-    desk.push(1)  # the bytes of 1.0.0 again are another version
+    desk.push(3)
+    desk.push(1)  # the same bytes again are another version
     for reference in ("tone", "tone@production", "tone:1.0.0"):
         with pytest.raises(NotFound, match=r"tone:1\.0\.0 has been deleted since"):
             desk.registry.show("local", reference, at=before)

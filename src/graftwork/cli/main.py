@@ -23,6 +23,7 @@ from graftwork.cli import (
     inspect,
     lifecycle,
     lineage,
+    moving,
     registry,
     residency,
     retention,
@@ -45,6 +46,7 @@ app = typer.Typer(
 
 serve.add_to(app)
 registry.add_to(app)
+moving.add_to(app)
 lifecycle.add_to(app)
 residency.add_to(app)
 evaluation.add_to(app)

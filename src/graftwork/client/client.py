@@ -17,22 +17,22 @@ from graftwork.client.bases import Bases
 from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
 from graftwork.client.events import Events
+from graftwork.client.folders import bring
 from graftwork.client.lifecycle import Lifecycle
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
+from graftwork.client.packages import Packages
+from graftwork.client.pushes import pieces_below, push_version
 from graftwork.client.retention import Holds, Retention
 from graftwork.client.searches import Descriptions, Searches, Tags
-from graftwork.client.signatures import Signatures
-from graftwork.client.uploads import missing, upload_all, upload_missing
+from graftwork.client.signatures import Signatures, manifest_of
 from graftwork.client.verify import verify_bundles, verify_signatures
 from graftwork.client.wire import Json, Wire
-from graftwork.errors import Conflict, Damaged, Refused
+from graftwork.errors import Refused
 from graftwork.protocol.errors import error_from
 from graftwork.protocol.structured import AnswerForm
 from graftwork.registry.reference import parse_reference
 
-#: How often a push begins again when stored files go bad, or are collected, while it goes on.
-_ATTEMPTS = 3
 #: Folders that a refusal names at most.
 _SUGGESTED = 3
 
@@ -66,6 +66,7 @@ class Client:
         self.searches, self.tags, self.descriptions = Searches(self._wire), Tags(self._wire), Descriptions(self._wire)
         self.holds = Holds(self._wire)
         self.retention = Retention(self._wire)
+        self.packages = Packages(self._wire)
         self.lifecycle = Lifecycle(self._wire)
         self.events = Events(self._wire)
 
@@ -94,23 +95,29 @@ class Client:
         root = Path(folder)
         _check_adapter(root)
         manifest = Manifest.of_folder(root)
-        body = {"manifest": manifest.to_json(), "version": version or None, "metadata": dict(metadata or {})}
-        for last in (False,) * _ATTEMPTS + (True,):
-            upload_missing(self._wire, root, manifest)
-            try:
-                return self._push(name, body, idempotency_key)
-            except Damaged:  # a stored file went bad: the same bytes again repair it
-                if last:
-                    raise
-                upload_all(self._wire, root, manifest.files)
-            except Conflict:
-                if last or not missing(self._wire, manifest):  # else they were collected as this went on
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        return push_version(
+            self._wire,
+            name,
+            manifest,
+            pieces_below(root, manifest),
+            version=version or None,
+            metadata=metadata or {},
+            headers=_once(idempotency_key),
+        )
 
-    def _push(self, name: str, body: Json, key: str | None) -> Json:
-        response = self._wire.send("POST", f"{_adapter(name)}/versions", json=body, headers=_once(key))
-        return {**response.json(), "created": response.status_code == httpx.codes.CREATED}
+    def pull(self, reference: str, folder: str | Path) -> Json:
+        """Bring the files of a version into a new `folder`, exactly as they were pushed, every byte checked.
+
+        What has come lies in a hidden folder beside it until all of it is there, and the next call goes on from it.
+        Where the same files lie there already, nothing is done. Returns the version.
+
+        Raises:
+            Conflict: something else lies at `folder`, or somebody else is pulling there.
+            Damaged: stored bytes are missing or wrong.
+        """
+        version = self.show(reference)
+        bring(self._wire, manifest_of(version), Path(folder))
+        return version
 
     def adapters(self) -> list[Json]:
         """Every adapter with its newest and its production version."""

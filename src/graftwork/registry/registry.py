@@ -148,7 +148,7 @@ class Registry:
                 return whole(tx, resolve(tx, tenant, wanted))
             view = view_for(tx, tenant, wanted)
             found = find(view_at(tx, view, at), wanted)
-            if view.find(Sequence(found.sequence)) is None:
+            if view.find(Sequence(found.sequence)) is None:  # though its bytes may have been pushed again
                 raise NotFound(f"{found.label} has been deleted since; `graftwork history {view.name}` tells of it.")
             return versions.version_at(tx, found.tenant, found.adapter, found.sequence).with_state(found.state())
 
