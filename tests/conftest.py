@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         none = [item for item in items if item.get_closest_marker("pairs")]
         config.hook.pytest_deselected(items=none)
         items[:] = [item for item in items if item not in none]
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: every engine collects garbage as it starts, and need not look at all of that."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
