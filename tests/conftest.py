@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck
@@ -13,6 +14,9 @@ from hypothesis import settings as hypothesis_settings
 from graftwork.kernels.pairs_cpu import has_instruction
 from graftwork.settings import Settings
 from support.served import Served, serving
+
+if TYPE_CHECKING:
+    from support.databases import NewHome
 
 pytest_plugins = ["support.fixtures", "support.databases", "support.stores"]
 #: How long an example takes says more of what else the machine does than of the example.
@@ -35,9 +39,9 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Settings whose home is new and empty."""
-    return Settings(home=tmp_path / "home", base="fake-base", base_name="fake-base", port=0)
+def settings(tmp_path: Path, new_home: NewHome) -> Settings:
+    """Settings whose home is new."""
+    return Settings(home=new_home(tmp_path / "home"), base="fake-base", base_name="fake-base", port=0)
 
 
 @pytest.fixture
