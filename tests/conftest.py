@@ -18,7 +18,7 @@ from support.served import Served, serving
 if TYPE_CHECKING:
     from support.databases import NewHome
 
-pytest_plugins = ["support.fixtures", "support.databases", "support.stores"]
+pytest_plugins = ["support.alone", "support.fixtures", "support.databases", "support.stores"]
 #: How long an example takes says more of what else the machine does than of the example.
 hypothesis_settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("here")
