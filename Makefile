@@ -1,9 +1,11 @@
 # Graftwork's one-word commands. Each sets up .venv first when it is missing or out of date.
 #   TORCH_INDEX=https://download.pytorch.org/whl/cu128   takes torch from another index (another build)
 #   PYTHON=python3.12                                    makes .venv with another Python (3.11 or newer)
+#   WORKERS=4                                            runs tests in so many processes, each of up to 4 GB
 
 PYTHON      ?= python3
 TORCH_INDEX ?=
+WORKERS     ?= 2
 VENV        := .venv
 BIN         := $(VENV)/bin
 READY       := $(VENV)/.ready
@@ -11,6 +13,9 @@ READY       := $(VENV)/.ready
 # Bases and compiled kernels are kept in this checkout; `make serve` keeps versions in the user's data folder.
 export GRAFTWORK_CACHE_DIR ?= $(CURDIR)/.graftwork/cache
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.graftwork/numba
+
+# Many tests start Python anew, which need not compile all of the source each time, whatever the caller's shell says.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo serve test test-long check format bench clean
 
@@ -30,10 +35,10 @@ serve: $(READY)  ## run the server until Ctrl-C; GRAFTWORK_HOME and GRAFTWORK_PO
 test test-long check: export OMP_WAIT_POLICY ?= passive
 
 test: $(READY)  ## the whole suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-test-long: $(READY)  ## the same tests at full soak and crash counts
-	GRAFTWORK_TEST_LONG=1 $(BIN)/python -m pytest
+test-long: export GRAFTWORK_TEST_LONG = 1
+test-long: test  ## the same tests at full soak and crash counts
 
 check: $(READY)  ## format, lint, types, import layers, docs
 	$(BIN)/ruff format --check .

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck
@@ -13,7 +15,10 @@ from graftwork.kernels.pairs_cpu import has_instruction
 from graftwork.settings import Settings
 from support.served import Served, serving
 
-pytest_plugins = ["support.fixtures", "support.databases", "support.stores"]
+if TYPE_CHECKING:
+    from support.databases import NewHome
+
+pytest_plugins = ["support.alone", "support.fixtures", "support.databases", "support.stores"]
 #: How long an example takes says more of what else the machine does than of the example.
 hypothesis_settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("here")
@@ -27,10 +32,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in none]
 
 
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: every engine collects garbage as it starts, and need not look at all of that."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Settings whose home is new and empty."""
-    return Settings(home=tmp_path / "home", base="fake-base", base_name="fake-base", port=0)
+def settings(tmp_path: Path, new_home: NewHome) -> Settings:
+    """Settings whose home is new."""
+    return Settings(home=new_home(tmp_path / "home"), base="fake-base", base_name="fake-base", port=0)
 
 
 @pytest.fixture

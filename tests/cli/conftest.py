@@ -16,6 +16,7 @@ from graftwork.cli import main
 from graftwork.models.base import FINGERPRINT_NAME, fingerprint, place_of
 from graftwork.settings import Settings
 from graftwork.testing import fake_outline
+from support.databases import NewHome
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,13 @@ Cli = Callable[..., Ran]
 
 
 @pytest.fixture
-def outline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outline:
+def outline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_home: NewHome) -> Outline:
     """The base that this test's command line finds prepared."""
     base = tmp_path / "fake-base"
     base.mkdir()
     (base / "config.json").write_text("{}")
     (base / "model.safetensors").write_bytes(b"")
-    for name, value in (("HOME", tmp_path / "home"), ("BASE", base), ("BASE_NAME", "fake-base")):
+    for name, value in (("HOME", new_home(tmp_path / "home")), ("BASE", base), ("BASE_NAME", "fake-base")):
         monkeypatch.setenv(f"GRAFTWORK_{name}", str(value))
     monkeypatch.delenv("GRAFTWORK_URL", raising=False)
     place = place_of(Settings())

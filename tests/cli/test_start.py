@@ -67,11 +67,13 @@ def best_of(times: int, *arguments: str, command: Sequence[str] = ("-m", "graftw
     return min(once() for _ in range(times))
 
 
+@pytest.mark.alone
 def test_help_takes_a_third_of_a_second() -> None:
     assert best_of(3, "--help") <= 0.3
 
 
 @pytest.mark.usefixtures("outline")
+@pytest.mark.alone
 def test_a_registry_verb_takes_a_second(cli: Cli) -> None:
     cli("list")
     slow_machine = 2.5 * best_of(3, LIBRARIES, command=("-c",))

@@ -21,8 +21,6 @@ from support.fixtures import Tiny
 from support.oracle import Oracle, OracleLike
 from support.tiny import make_adapter, make_base
 
-#: How many tokens an oracle continues a prompt by, whoever asks for fewer.
-_TOKENS = 16
 #: Seed and length of the prompts that all tests share, so that an oracle answers each of them once: within a page,
 #: around the chunk of 64 tokens, and over several.
 PROMPTS = ((5, 5), (0, 30), (1, 30), (2, 30), (100, 100))
@@ -33,16 +31,11 @@ class Remembered:
 
     def __init__(self, oracle: OracleLike) -> None:
         self.oracle = oracle
-        self._greedy: dict[tuple[int, ...], tuple[list[int], list[float]]] = {}
         self._logprobs: dict[tuple[int, ...], Tensor] = {}
         self._spread: dict[tuple[int, ...], list[Tensor]] = {}
 
     def greedy(self, prompt: list[int], count: int) -> tuple[list[int], list[float]]:
-        assert count <= _TOKENS, "more than is remembered"
-        if (key := tuple(prompt)) not in self._greedy:
-            self._greedy[key] = self.oracle.greedy(prompt, _TOKENS)
-        tokens, chosen = self._greedy[key]
-        return tokens[:count], chosen[:count]
+        return self.oracle.greedy(prompt, count)
 
     def logprobs(self, tokens: list[int]) -> Tensor:
         if (key := tuple(tokens)) not in self._logprobs:

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.e2e
 MANY = {"prompt": "Hello", "n": 128, "max_tokens": 400, "ignore_eos": True, "model": "alpha"}
 
 
+@pytest.mark.alone
 def test_answers_that_outlast_the_grace_end_with_an_error(running: Running, tmp_path: Path) -> None:
     grace_s = 0.2
     started = server(running.home, running.base, tmp_path / "log", GRAFTWORK_STOP_GRACE_S=str(grace_s))

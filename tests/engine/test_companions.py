@@ -112,6 +112,7 @@ async def test_templates_are_rendered_as_transformers_renders_them(engine: Async
     assert (await ask(engine, request(HELLO, "own"))).prompt_tokens == len(ids(want))
 
 
+@pytest.mark.alone
 async def test_a_template_that_fails_or_hangs_fails_its_own_requests_and_delays_no_other(engine: AsyncEngine) -> None:
     await ask_all(engine, [request(HELLO, "own"), request(prompt_of(1, 9), "loops"), request(prompt_of(1, 9))])
     stuck = [asyncio.ensure_future(ask(engine, request(HELLO, "loops"))) for _ in range(6)]

@@ -14,7 +14,7 @@ from graftwork.engine.request import ChatPrompt
 from graftwork.engine.text import Text
 from support.engines import FolderSource, ask, ask_all, request, running
 from support.fixtures import Tiny
-from support.oracle import Oracle, WholePasses
+from support.oracle import OneOfMany, WholePasses, oracles_of
 from support.parity import assert_bfloat16_parity, assert_float32_parity
 from support.tiny import save_peft
 
@@ -33,8 +33,8 @@ ROWS: tuple[tuple[str, str | None], ...] = (
 
 
 @cache
-def oracle(folder: Path, adapter: str | None, examples: Path, dtype: torch.dtype = torch.float32) -> Oracle:
-    return Oracle(folder, examples / adapter if adapter else None, dtype)
+def oracles(folder: Path, examples: Path, dtype: torch.dtype = torch.float32) -> dict[str | None, OneOfMany]:
+    return oracles_of(folder, examples, [adapter for _, adapter in ROWS if adapter], dtype)
 
 
 def prompts(smollm2: Tiny) -> list[tuple[tuple[int, ...], str | None]]:
@@ -48,7 +48,7 @@ async def test_float32_alone_and_together(smollm2: Tiny) -> None:
         before = await engine.weights_digest()
         together = await ask_all(engine, [request(prompt, adapter) for prompt, adapter in rows])
         for (prompt, adapter), answer in zip(rows, together, strict=True):
-            truth = oracle(smollm2.base.folder, adapter, smollm2.root)
+            truth = oracles(smollm2.base.folder, smollm2.root)[adapter]
             assert_float32_parity(truth, prompt, answer, FP32)
             alone = await ask(engine, request(prompt, adapter))
             assert alone.tokens == answer.tokens
@@ -87,13 +87,10 @@ async def test_other_kinds_together(smollm2: Tiny, tmp_path: Path) -> None:
 
 async def test_bfloat16_together(smollm2: Tiny) -> None:
     rows = prompts(smollm2)
-    folder, examples = smollm2.base.folder, smollm2.root
-    oracles = {
-        adapter: (oracle(folder, adapter, examples), oracle(folder, adapter, examples, torch.bfloat16))
-        for _, adapter in rows
-    }
+    exact, rounded = (oracles(smollm2.base.folder, smollm2.root, dtype) for dtype in (torch.float32, torch.bfloat16))
+    both = {adapter: (exact[adapter], rounded[adapter]) for _, adapter in rows}
     async with running(smollm2, dtype="bfloat16") as engine:
-        await assert_bfloat16_parity(engine, rows, oracles, count=24)
+        await assert_bfloat16_parity(engine, rows, both, count=24)
         assert await engine.weights_digest() == engine.loaded_digest == smollm2.outline.weights_digest
 
 

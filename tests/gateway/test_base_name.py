@@ -27,10 +27,11 @@ def test_a_base_cannot_take_an_adapters_name(served: Served, settings: Settings,
 
 
 @pytest.mark.parametrize("name", ["Upper", "a b", "", "latest", "v2", "default"])
-def test_a_base_has_a_name_that_requests_can_use(settings: Settings, name: str) -> None:
+def test_a_base_has_a_name_that_requests_can_use(settings: Settings, tmp_path: Path, name: str) -> None:
+    nowhere = tmp_path / "nowhere"
     with pytest.raises(InvalidRequest, match="base name"):
-        build_app(settings.model_copy(update={"base_name": name}))
-    assert not settings.home.exists()
+        build_app(settings.model_copy(update={"base_name": name, "home": nowhere}))
+    assert not nowhere.exists()
 
 
 def test_a_pinned_version_of_another_base_is_not_loaded(served: Served, settings: Settings) -> None:

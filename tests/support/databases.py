@@ -14,6 +14,8 @@ from support.postgresql import PostgreSQLServer, postgresql_server
 
 #: Gives the URL of a new database at head, which is gone afterwards.
 NewDatabase = Callable[[], AbstractContextManager[str]]
+#: Makes a folder the home of a server that has started once: it holds nothing but a database at head.
+NewHome = Callable[[Path], Path]
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +32,17 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "graftwork.db"
     Database(f"sqlite:///{path}").close()
     return path
+
+
+@pytest.fixture(scope="session")
+def new_home(sqlite_template: Path) -> NewHome:
+    def made(home: Path) -> Path:
+        if not home.exists():  # a server and a command line of one test may share it
+            home.mkdir(parents=True)
+            shutil.copy(sqlite_template, home)
+        return home
+
+    return made
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

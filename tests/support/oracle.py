@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -36,13 +36,13 @@ class Oracle:
     @torch.inference_mode()
     def logprobs(self, tokens: list[int]) -> Tensor:
         """Float32 log-probabilities [tokens, vocab] of what follows each token."""
-        logits: Tensor = self._model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+        logits: Tensor = self._run(tokens, use_cache=False).logits[0]
         return logits.float().log_softmax(-1)
 
     @torch.inference_mode()
     def hidden(self, tokens: list[int]) -> Tensor:
         """Float32 final hidden states [tokens, hidden], after the last norm; those of virtual tokens left out."""
-        output = self._model(input_ids=torch.tensor([tokens]), use_cache=False, output_hidden_states=True)
+        output = self._run(tokens, use_cache=False, output_hidden_states=True)
         states: Tensor = output.hidden_states[-1][0, -len(tokens) :]
         return states.float()
 
@@ -62,13 +62,41 @@ class Oracle:
         tokens, chosen = list(prompt), []
         new, past = tokens, DynamicCache()
         for _ in range(count):
-            output = self._model(input_ids=torch.tensor([new]), cache=past, use_cache=True)
+            output = self._run(new, cache=past, use_cache=True)
             last = output.logits[0, -1].float().log_softmax(-1)
             token = int(last.argmax())
             chosen.append(float(last[token]))
             tokens.append(token)
             new = [token]
         return tokens[len(prompt) :], chosen
+
+    def _run(self, tokens: list[int], **how: Any) -> Any:
+        return self._model(input_ids=torch.tensor([tokens]), **how)
+
+
+class OneOfMany(Oracle):
+    """One of several adapters of one base, or the plain base, which is in memory once for all of them."""
+
+    def __init__(self, shared: Oracle, adapter: str | None) -> None:
+        self._model, self._adapter = shared._model, adapter
+
+    def _run(self, tokens: list[int], **how: Any) -> Any:
+        if self._adapter is None:
+            with self._model.disable_adapter():
+                return super()._run(tokens, **how)
+        self._model.set_adapter(self._adapter)
+        return super()._run(tokens, **how)
+
+
+def oracles_of(
+    base: Path, folder: Path, names: Sequence[str], dtype: torch.dtype = torch.float32
+) -> dict[str | None, OneOfMany]:
+    """The plain base (None), and each adapter of `folder` that is named, alone."""
+    shared = Oracle(base, folder / names[0], dtype)
+    for name in names:
+        shared._model.load_adapter(folder / name, name, autocast_adapter_dtype=False)
+    shared._model.eval()
+    return {name: OneOfMany(shared, name) for name in (None, *names)}
 
 
 class ComposedOracle(Oracle):

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from graftwork.engine.async_engine import AsyncEngine
 from support.engines import Answer, ask, request
 from support.oracle import OracleLike
@@ -56,12 +58,28 @@ async def assert_bfloat16_parity(
         assert place.likeliest == place.token or place.lead <= 2 * limit, place
 
 
+def _continued(exact: OracleLike, prompt: list[int], draft: list[int]) -> tuple[list[int], Tensor]:
+    """The prompt with the oracle's own greedy tokens, and its log-probabilities [tokens of the draft, vocab] of each.
+
+    One pass tells how far a draft is right; only from where it is not, the oracle goes token by token.
+    """
+    start = len(prompt) - 1
+    truth = exact.logprobs([*prompt, *draft])[start:-1]
+    likeliest = truth.argmax(-1).tolist()
+    wrong = [place for place, token in enumerate(draft) if token != likeliest[place]]
+    if not wrong:
+        return [*prompt, *draft], truth
+    tokens = [*prompt, *draft[: wrong[0]], likeliest[wrong[0]]]
+    tokens += exact.greedy(tokens, len(prompt) + len(draft) - len(tokens))[0]
+    return tokens, exact.logprobs(tokens)[start:-1]
+
+
 async def _places(
     engine: AsyncEngine, prompt: Sequence[int], adapter: str | None, exact: OracleLike, rounded: OracleLike, count: int
 ) -> list[_Place]:
     start = len(prompt) - 1
-    tokens = [*prompt, *exact.greedy(list(prompt), count)[0]]
-    truth = exact.logprobs(tokens)[start:-1]  # [count, vocab]
+    draft = await ask(engine, request(tuple(prompt), adapter, max_tokens=count))
+    tokens, truth = _continued(exact, list(prompt), draft.tokens)
     theirs = [run[start:-1] for run in rounded.spread(tokens)]
     asked = [request(tuple(tokens[: start + 1 + n]), adapter, max_tokens=1, logprobs=20) for n in range(count)]
     places = []
