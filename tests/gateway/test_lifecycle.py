@@ -196,17 +196,6 @@ def test_verdicts_are_listed_and_a_key_makes_one_of_them_once(alpha: Served) -> 
     assert [one["approval"] for one in alpha.client.versions("alpha")] == ["pending", "rejected"]
 
 
-def test_a_text_that_no_database_keeps_is_refused_by_its_field(alpha: Served) -> None:
-    version = f"{ALPHA}/versions/1.0.0"
-    for method, url, field, rest in (
-        ("POST", f"{version}/approvals", "reason", {"verdict": "approved"}),
-        ("PUT", f"{version}/deprecation", "message", {}),
-        ("POST", "/api/v1/holds", "reason", {"reference": "alpha"}),
-    ):
-        response = alpha.http.request(method, url, json={**rest, field: "a\0b"})
-        assert (response.status_code, response.json()["field"]) == (400, field), url
-
-
 def test_who_pushed_may_be_kept_from_approving(alpha: Served) -> None:
     demand(alpha, "production", authorMayApprove=False)
     with pytest.raises(Forbidden, match="nobody approve what they pushed"):

@@ -67,6 +67,7 @@ class AdapterModel:
     def drop_all(self) -> None:
         self.aliases.clear()
         self.rules = Rules()
+        self.policy = None
         for sequence in list(self.live):
             self.drop(sequence)
 

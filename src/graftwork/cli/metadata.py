@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from graftwork.cli.yaml_file import read_object
+from graftwork.cli.yaml_file import read_mapping
 from graftwork.errors import InvalidRequest
 
 #: Whose values are JSON where they can be read as such; all others are text.
@@ -22,7 +22,7 @@ def read_options(pairs: list[str], file: Path | None) -> dict[str, Any]:
     Raises:
         InvalidRequest: a pair is not KEY=VALUE or contradicts another, or the file cannot be read.
     """
-    told = read_object(file, field="meta") if file is not None else {}
+    told = read_mapping(file, field="meta") if file is not None else {}
     lists: dict[str, list[str]] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")

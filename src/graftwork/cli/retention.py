@@ -13,7 +13,7 @@ from graftwork.cli.context import context_of
 from graftwork.cli.output import print_facts, print_table, short_hex, size, write
 from graftwork.cli.registry import Reason, Reference
 from graftwork.cli.verb import add_verb
-from graftwork.cli.yaml_file import read_object
+from graftwork.cli.yaml_file import read_mapping
 from graftwork.errors import InvalidRequest
 
 Why = Annotated[str, typer.Option(help="Why, for the history.")]
@@ -101,7 +101,7 @@ def retention_set(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML resource of kind Retention.")],
 ) -> None:
     """Set the rules of an adapter, or without a name those of all that have none of their own."""
-    context, resource = context_of(ctx), read_object(file, field="file")
+    context, resource = context_of(ctx), read_mapping(file, field="file")
     with context.client() as client:
         rules = client.retention.set_rules(resource)
     write(rules, context.output, lambda: _print_rules([rules]))

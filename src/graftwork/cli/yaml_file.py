@@ -1,4 +1,4 @@
-"""read_object: an object of names and values from a YAML or JSON file, for verbs that take one."""
+"""A YAML file that a verb is given: one mapping, or a message that says why not."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from typing import Any
 from graftwork.errors import InvalidRequest
 
 
-def read_object(file: Path, *, field: str) -> dict[str, Any]:
-    """What the file holds; JSON is YAML.
+def read_mapping(file: Path, *, field: str) -> dict[str, Any]:
+    """What the file holds, in YAML or JSON.
 
     Raises:
-        InvalidRequest: with `field`, when that is no object.
-        OSError: it cannot be read.
+        InvalidRequest: it is neither, or something else than names and values.
     """
     import yaml
 
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also a date that is none, lists without end
         raise InvalidRequest(
-            f"{file} is neither JSON nor YAML: {' '.join(str(error).split())}.", field=field
+            f"{file} is neither YAML nor JSON: {' '.join(str(error).split())}.", field=field
         ) from error
     if not isinstance(found, dict):
-        raise InvalidRequest(f"{file} must hold an object of names and values.", field=field)
+        raise InvalidRequest(f"{file} holds no document of names and values.", field=field)
     return found

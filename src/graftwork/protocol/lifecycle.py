@@ -8,7 +8,7 @@ from pydantic import Field
 
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.answers import Shape
-from graftwork.protocol.registry import Kept, OurBody, Reason, Stage
+from graftwork.protocol.registry import OurBody, Reason, Stage
 from graftwork.protocol.resource import API_VERSION, ApiVersion, Resource
 
 Verdict = Literal["approved", "rejected"]
@@ -35,7 +35,7 @@ class OpinionBody(OurBody):
 class DeprecationBody(OurBody):
     """PUT …/deprecation: what to use instead and why, and when the version is meant to go."""
 
-    message: Annotated[str, Kept] = Field(min_length=1, max_length=MAX_MESSAGE)
+    message: str = Field(min_length=1, max_length=MAX_MESSAGE)
     until: Annotated[str | None, Field(max_length=64)] = None
 
 

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from graftwork.protocol.body import Body
 
 MAX_REASON = 2048
 MAX_BLOBS = 4096  # as many as a bundle has files
 Stage = Literal["development", "staging", "production", "archived"]
-
-
-def _kept(text: str | None) -> str | None:
-    if text is not None and "\0" in text:
-        raise ValueError("holds a NUL character, which no database keeps")
-    return text
-
-
-#: Of texts that are stored as they are.
-Kept = AfterValidator(_kept)
-Reason = Annotated[str | None, Field(max_length=MAX_REASON), Kept]
+Reason = Annotated[str | None, Field(max_length=MAX_REASON)]
 
 
 class OurBody(Body):

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from graftwork.protocol.answers import Shape
-from graftwork.protocol.registry import MAX_REASON, Kept, OurBody
+from graftwork.protocol.registry import MAX_REASON, OurBody
 from graftwork.protocol.registry_answers import VersionAnswer
 from graftwork.protocol.resource import ApiVersion, Resource
 
 #: A hundred years: longer is no rule but a mistake.
 MAX_DAYS = 36_525
 MAX_AGE_S = MAX_DAYS * 86_400.0
-Why = Annotated[str, Field(min_length=1, max_length=MAX_REASON), Kept]
+Why = Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
 Days = Annotated[int, Field(ge=0, le=MAX_DAYS)]
 
 
