@@ -78,7 +78,15 @@ def test_aliases_are_listed_with_their_history_and_their_past(pushed: Cli) -> No
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("a: [", "not YAML"), ("- a", "no document"), ("kind: Policy", "apiVersion"), ("", "no document")],
+    [
+        ("a: [", "neither YAML"),
+        ("a: 2026-13-45", "neither YAML"),
+        ("[" * 3000, "neither YAML"),
+        ("a: 2026-01-31", "as JSON"),
+        ("- a", "no document"),
+        ("kind: Policy", "apiVersion"),
+        ("", "no document"),
+    ],
 )
 def test_a_file_that_is_no_policy_is_refused_with_what_it_lacks(cli: Cli, tmp_path: Path, text: str, word: str) -> None:
     (tmp_path / "policy.yaml").write_text(text)

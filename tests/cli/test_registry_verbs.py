@@ -241,8 +241,8 @@ def test_metadata_by_dotted_keys_and_by_file(cli: Cli, adapter: Path, tmp_path: 
         (["--meta", "a..b=1"], 2, "KEY=VALUE"),
         (["--meta", "author=x", "--meta", "author.name=y"], 2, "a value of its own"),
         (["--metadata", "missing.yaml"], 1, "missing.yaml"),
-        (["--metadata", "wrong.yaml"], 2, "neither JSON nor YAML"),
-        (["--metadata", "list.json"], 2, "an object"),
+        (["--metadata", "wrong.yaml"], 2, "neither YAML nor JSON"),
+        (["--metadata", "list.json"], 2, "no document"),
     ],
 )
 def test_metadata_that_cannot_be_read_are_refused(

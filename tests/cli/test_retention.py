@@ -62,7 +62,7 @@ def test_an_age_that_is_none_is_wrong_usage(cli: Cli, age: str) -> None:
     assert (wrong.code, "write 90m, 24h or 7d" in wrong.err) == (2, True)
 
 
-@pytest.mark.parametrize(("text", "why"), [("- a", "holds no resource"), ("a: [", "is no YAML")])
+@pytest.mark.parametrize(("text", "why"), [("- a", "no document"), ("a: [", "neither YAML nor JSON")])
 def test_a_file_that_is_no_resource_is_refused(cli: Cli, tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "rules.yaml").write_text(text)
     assert why in cli("retention", "set", str(tmp_path / "rules.yaml")).err

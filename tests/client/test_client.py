@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -119,6 +120,23 @@ def test_errors_come_back_as_our_own(served: Served, tmp_path: Path) -> None:
     with pytest.raises(Refused) as refused:
         served.client.push(broken, "broken")
     assert "adapter_config.json" in " ".join([refused.value.message, *refused.value.problems])
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_of_dots_asks_of_nothing_that_lies_above(served: Served, name: str) -> None:
+    served.push("alpha:1.0.0")
+    client = served.client
+    client.lifecycle.set_policy({"apiVersion": "adapters.graftwork.dev/v1alpha1", "kind": "Policy"})
+    asks: list[Callable[[], object]] = [
+        lambda: client.remove_alias("alpha", name),
+        lambda: client.tags.remove("alpha", name),
+        lambda: client.lifecycle.remove_policy(name),
+    ]
+    before = served.http.get("/api/v1/audit/head").json()
+    for ask in asks:
+        with pytest.raises(InvalidRequest, match="dots"):
+            ask()
+    assert served.http.get("/api/v1/audit/head").json() == before
 
 
 def test_a_failure_midway_is_raised_where_the_stream_is_read(served: Served) -> None:

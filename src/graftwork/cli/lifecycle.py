@@ -11,6 +11,7 @@ from graftwork.cli.context import OutputFormat, context_of
 from graftwork.cli.output import print_facts, write
 from graftwork.cli.registry import Reason, Reference, print_version
 from graftwork.cli.verb import add_verb
+from graftwork.cli.yaml_file import read_mapping
 from graftwork.errors import InvalidRequest
 
 stage_app = typer.Typer(no_args_is_help=True, help="Say how far a version is approved.")
@@ -98,7 +99,7 @@ def policy_set(
     """Set the policy of the adapter that the document's metadata names, or of the tenant."""
     context = context_of(ctx)
     with context.client() as client:
-        document = client.lifecycle.set_policy(_read_document(file), reason=reason)
+        document = client.lifecycle.set_policy(read_mapping(file, field="policy"), reason=reason)
     _write_document(document, context.output)
 
 
@@ -109,18 +110,6 @@ def policy_rm(ctx: typer.Context, name: Adapter = None, reason: Reason = None) -
         client.lifecycle.remove_policy(name, reason=reason)
     removed = {"name": name, "removed": True}
     write(removed, context.output, lambda: print_facts(removed))
-
-
-def _read_document(file: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise InvalidRequest(f"{file} is not YAML: {' '.join(str(error).split())}.", field="policy") from error
-    if not isinstance(document, dict):
-        raise InvalidRequest(f"{file} holds no document of names and values.", field="policy")
-    return document
 
 
 def _write_document(document: dict[str, Any], output: OutputFormat) -> None:

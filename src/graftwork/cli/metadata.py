@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from graftwork.cli.yaml_file import read_mapping
 from graftwork.errors import InvalidRequest
 
 #: Whose values are JSON where they can be read as such; all others are text.
@@ -21,7 +22,7 @@ def read_options(pairs: list[str], file: Path | None) -> dict[str, Any]:
     Raises:
         InvalidRequest: a pair is not KEY=VALUE or contradicts another, or the file cannot be read.
     """
-    told = _read(file) if file is not None else {}
+    told = read_mapping(file, field="meta") if file is not None else {}
     lists: dict[str, list[str]] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -40,18 +41,6 @@ def flat(metadata: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
             yield from flat(value, f"{before}{key}.")
         else:
             yield f"{before}{key}", value
-
-
-def _read(file: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        told = yaml.safe_load(file.read_text(encoding="utf-8"))  # JSON is YAML
-    except yaml.YAMLError as error:
-        raise InvalidRequest(f"{file} is neither JSON nor YAML: {error}", field="meta") from error
-    if not isinstance(told, dict):
-        raise InvalidRequest(f"{file} must hold an object of metadata fields.", field="meta")
-    return told
 
 
 def _value(key: str, text: str) -> Any:

@@ -13,6 +13,7 @@ from graftwork.cli.context import context_of
 from graftwork.cli.output import print_facts, print_table, short_hex, size, write
 from graftwork.cli.registry import Reason, Reference
 from graftwork.cli.verb import add_verb
+from graftwork.cli.yaml_file import read_mapping
 from graftwork.errors import InvalidRequest
 
 Why = Annotated[str, typer.Option(help="Why, for the history.")]
@@ -100,7 +101,7 @@ def retention_set(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML resource of kind Retention.")],
 ) -> None:
     """Set the rules of an adapter, or without a name those of all that have none of their own."""
-    context, resource = context_of(ctx), _read(file)
+    context, resource = context_of(ctx), read_mapping(file, field="file")
     with context.client() as client:
         rules = client.retention.set_rules(resource)
     write(rules, context.output, lambda: _print_rules([rules]))
@@ -148,18 +149,6 @@ def _seconds(age: str, option: str) -> float:
     if found is None:
         raise InvalidRequest(f"{option} {age!r} is no age; write 90m, 24h or 7d.", field="settings")
     return float(int(found[1]) * _UNITS[found[2]])
-
-
-def _read(file: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        resource = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise InvalidRequest(f"{file} is no YAML: {' '.join(str(error).split())}.", field="file") from error
-    if not isinstance(resource, dict):
-        raise InvalidRequest(f"{file} holds no resource: it must begin with apiVersion and kind.", field="file")
-    return resource
 
 
 def _label(hold: Any) -> str:

@@ -67,10 +67,15 @@ class Wire:
         raise error_from(response.status_code, body, retry_after=response.headers.get("retry-after"))
 
     def open(self, method: str, path: str, *, stream: bool = False, **options: Any) -> httpx.Response:
-        """The response, whatever its status; raises Unavailable where nobody answers."""
+        """The response, whatever its status; raises Unavailable where nobody answers.
+
+        A name that is no part of a path (empty, or dots, by which one would ask of what lies above) is InvalidRequest.
+        """
+        if any(part in ("", ".", "..") for part in path.split("/")[1:]):
+            raise InvalidRequest(f"{path!a} cannot be asked for: a name in it is empty, or nothing but dots.")
         try:
             request = self._http.build_request(method, path, **options)
-        except ValueError as error:  # NaN is no JSON number, half a surrogate pair is no text
+        except (ValueError, TypeError, RecursionError) as error:  # NaN is no JSON, half a surrogate pair no text
             raise InvalidRequest(f"The request cannot be sent as JSON: {error}.") from error
         try:
             return self._http.send(request, stream=stream)
