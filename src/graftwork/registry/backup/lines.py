@@ -42,7 +42,9 @@ def write_lines(path: Path, values: Iterable[Any]) -> Lines:
 
 
 def read_lines(path: Path, expected: Lines, shape: Callable[[Any], bool]) -> Iterator[Any]:
-    """The values of a file, each of this shape; after the last one its digest is checked, so use none of them before all have come.
+    """The values of a file, each of this shape.
+
+    After the last one its digest is checked, so use none of them before all have come.
 
     Raises:
         Damaged: the file is missing or not what was written.
