@@ -34,5 +34,6 @@ def read_time(text: str, *, field: str) -> str:
         return timestamp(moment)
     except (ValueError, OverflowError):
         raise InvalidRequest(
-            f"{field} is {text[:64]!a}; write a time with its zone, such as 2026-01-31T09:30:00Z.", field=field
+            f"{field} is {text[:64]!a}; write a time with its zone, such as 2026-01-31T09:30:00Z (in a URL, + is %2B).",
+            field=field,
         ) from None

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, Depends, Query
@@ -14,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from graftwork.access.clock import timestamp
+from graftwork.access.clock import read_time
 from graftwork.access.event_log import Wanted
 from graftwork.access.events import Event
 from graftwork.errors import GraftworkError, InvalidRequest
@@ -137,14 +136,4 @@ def _position(text: str, field: str) -> int:
 
 
 def _time(text: str | None, field: str) -> str | None:
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is not None:
-            return timestamp(moment)
-    except (ValueError, OverflowError):
-        pass
-    raise InvalidRequest(
-        f"{field} must be a time with its offset, such as 2026-01-31T09:30:00Z (in a URL, + is %2B).", field=field
-    )
+    return read_time(text, field=field) if text else None
