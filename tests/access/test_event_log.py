@@ -133,6 +133,7 @@ def test_an_export_is_checked_on_its_own_and_tells_nothing_of_others(log: EventL
         ('"n":0.1', '"n":0.2', "position 1"),
         ('"position":4', '"position":9', "position 4"),
         ('"tenant":"local"', '"tenants":"local"', "Line 1"),
+        ('"tenant":"local"', '"tenant":"\\ud800"', "position 1"),
         ('{"actor":"actor6"', '["actor":"actor6"', "Line 7"),
     ],
 )

@@ -137,7 +137,7 @@ def test_an_alias_moves_by_its_etag(alpha: Served) -> None:
     assert [event["payload"]["reason"] for event in told] == [None, "better", "done"]
 
 
-@pytest.mark.parametrize("header", ['W/"a"', '"a", "b"', "a", '""'])
+@pytest.mark.parametrize("header", ['W/"a"', '"a", "b"', "a", '""', '"absent"', '"present"'])
 def test_a_tag_that_cannot_be_compared_is_a_400(alpha: Served, header: str) -> None:
     for name in ("if-match", "if-none-match"):
         response = alpha.http.put(f"{ALPHA}/aliases/champion", json={"target": "alpha:1.0.0"}, headers={name: header})

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graftwork.errors import InvalidRequest
 from graftwork.protocol.body import _nodes
 from graftwork.protocol.completions import CompletionRequest
+from graftwork.protocol.registry import AliasBody
 
 TEXT = st.text(st.sampled_from('[{:"\\,}]a é\n'), max_size=12)
 JSON = st.recursive(
@@ -35,3 +38,13 @@ def test_lists_objects_and_members_are_counted_and_text_is_not(value: Any, ascii
 def test_a_long_text_full_of_brackets_is_no_hostile_body() -> None:
     text = 'f(x)[0] = {"a": [1]}\\' * 40_000
     assert CompletionRequest.read(json.dumps({"prompt": text}).encode()).prompts == (text,)
+
+
+@given(text=st.text(st.sampled_from('a\\u0"\0'), max_size=12))
+def test_a_text_that_not_every_database_takes_is_refused(text: str) -> None:
+    raw = json.dumps({"target": text}).encode()
+    if "\0" in text:
+        with pytest.raises(InvalidRequest, match="NUL"):
+            AliasBody.read(raw)
+    else:
+        assert AliasBody.read(raw).target == text

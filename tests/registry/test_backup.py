@@ -268,6 +268,48 @@ def test_damage_is_told_and_nothing_is_restored(what: str, shop: Shop, sqlite_ur
     assert is_empty(sqlite_url)
 
 
+def replace_lines(folder: Path, name: str, line: bytes) -> None:
+    """Put one line in the place of all, as `rewrite` does."""
+    path = folder / f"{name}.jsonl"
+    summary = json.loads((folder / "backup.json").read_text())
+    path.write_bytes(line + b"\n")
+    lines = {"lines": 1, "digest": digest_of_file(path)}
+    if name == "blobs":
+        summary["blobs"] = lines
+    else:
+        summary["tables"][path.stem] = lines
+    (folder / "backup.json").write_text(json.dumps(summary))
+
+
+NO_BACKUP: dict[str, Callable[[Path], object]] = {
+    "a summary without an end": lambda folder: (folder / "backup.json").write_text("[" * 100_000),
+    "a schema that is no text": lambda folder: change(folder / "backup.json", f'"{HEAD}"', "null"),
+    "a table that is not said to be there": lambda folder: change(folder / "backup.json", '"approvals"', '"approval"'),
+    "rows that are none": lambda folder: replace_lines(folder, "tables/versions", b"[]"),
+    "rows without an end": lambda folder: replace_lines(folder, "tables/tags", b"[" * 100_000),
+    "a column that there is not": lambda folder: replace_lines(folder, "tables/tags", b'{"a\\"b": 1}'),
+    "a text that is none": lambda folder: rewrite(folder, "adapters", '"created_by":"me"', '"created_by":"\\ud800"'),
+    "a number that no database holds": lambda folder: rewrite(
+        folder, "adapters", '"last_sequence":2', f'"last_sequence":{10**30}'
+    ),
+    "events that are none": lambda folder: replace_lines(folder, "tables/events", b'{"a": 1}'),
+    "an event that cannot be hashed": lambda folder: rewrite(folder, "events", '"actor":"me"', '"actor":NaN'),
+    "blobs that are none": lambda folder: replace_lines(folder, "blobs", b"5"),
+}
+
+
+@pytest.mark.parametrize("database_kind", ["sqlite"])
+@pytest.mark.parametrize("what", NO_BACKUP)
+def test_whatever_the_files_hold_is_damage(what: str, shop: Shop, sqlite_url: str, new_store: LocalStore) -> None:
+    folder = shop.back_up()
+    NO_BACKUP[what](folder)
+    if what.startswith("a table"):
+        (folder / "tables" / "approvals.jsonl").rename(folder / "tables" / "approval.jsonl")
+    with pytest.raises(Damaged):
+        restore(folder, LocalStore(folder / "blobs"), sqlite_url, new_store)
+    assert is_empty(sqlite_url)
+
+
 LIES: dict[str, tuple[str, str, str, str]] = {
     "a row without its columns": ("adapters", "\n", '\n{"tenant":"local"}\n', "adapters"),
     "a manifest of something else": ("versions", '\\"size\\":3', '\\"size\\":4', "another one"),

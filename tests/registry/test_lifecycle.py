@@ -13,6 +13,7 @@ from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, Prec
 from graftwork.registry import SnapshotReader, Version
 from graftwork.registry import snapshot as snapshot_module
 from graftwork.registry.pointers import PRESENT
+from graftwork.registry.retention.deletion import Deletions
 from graftwork.registry.rules.policy import OPEN, ApprovalRule, Policy
 from graftwork.registry.snapshot import read_snapshot
 
@@ -159,6 +160,17 @@ def test_an_adapters_own_policy_holds_instead_of_its_tenants(two: Desk) -> None:
 
 def newest(reader: SnapshotReader) -> list[tuple[str, Version]]:
     return [(name, view.newest) for (_, name), view in reader.current().adapters.items()]
+
+
+def test_who_deletes_and_pushes_again_meets_the_policy_and_finds_no_approval(two: Desk) -> None:
+    two.demand("production")
+    two.approve("tone:1.0.0")
+    assert two.registry.show("local", "tone:1.0.0").approval == "approved"
+    Deletions(two.database, two.clock).delete_adapter("local", "tone", actor="me")
+    again = two.push(1)
+    assert (again.semver, two.registry.show("local", "tone").approval) == ("1.0.2", "pending")
+    with pytest.raises(Forbidden, match=r"keeps tone:1\.0\.2 out of production: its approval is pending"):
+        two.promote("tone")
 
 
 def test_a_policy_is_another_tenants_in_nothing(two: Desk) -> None:

@@ -13,7 +13,8 @@ from graftwork.errors import InvalidRequest
 from graftwork.registry.pointers import ABSENT, PRESENT
 from graftwork.registry.versions import Version
 
-_TAG = re.compile(r'"([\x21\x23-\x7e]+)"')
+#: All of ours are digests, so that none is taken for ABSENT or PRESENT.
+_TAG = re.compile(r'"(sha256:[0-9a-f]{64})"', re.ASCII)
 
 
 def tagged(body: dict[str, Any], etag: str | None = None) -> JSONResponse:

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field
 
+from graftwork.errors import InvalidRequest
 from graftwork.protocol.body import Body
 
 MAX_REASON = 2048
 MAX_BLOBS = 4096  # as many as a bundle has files
 Stage = Literal["development", "staging", "production", "archived"]
 Reason = Annotated[str | None, Field(max_length=MAX_REASON)]
+#: U+0000 in a text of a body, where it can only be escaped; the backslash itself is not.
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class OurBody(Body):
     """A body of our own API: a field that it does not have is a mistake, not somebody else's extension."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @classmethod
+    def read(cls, raw: bytes | bytearray) -> Self:
+        """As `Body.read`; InvalidRequest also for a NUL character, which PostgreSQL takes in no text."""
+        if _NUL.search(raw):
+            raise InvalidRequest("A text in the request body holds a NUL character (U+0000); leave it out.")
+        return super().read(raw)
 
 
 class Blob(OurBody):

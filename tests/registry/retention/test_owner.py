@@ -86,3 +86,12 @@ def test_a_push_does_not_fail_for_it(yard: Yard, monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
     yard.push("tone", b"more")
     assert yard.store.note("local")
+
+
+@pytest.mark.parametrize("note", [b"", b"garbage", b"\xff\0"])
+def test_a_note_that_cannot_be_read_is_nobodys(yard: Yard, note: bytes) -> None:
+    yard.push("tone", b"ours")
+    (yard.root / "artifacts" / "local" / "note").write_bytes(note)
+    with pytest.raises(Conflict, match="another database"):
+        yard.collect()
+    yard.check()

@@ -5,13 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from graftwork.artifacts.digest import PREFIX
 from graftwork.errors import Damaged
 from graftwork.registry.backup.summary import Lines
+
+#: Of one line: a row holds a version's metadata and account at most.
+MAX_LINE_BYTES = 64 << 20
+
+
+def is_row(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def is_blob(value: Any) -> bool:
+    """Tenant and digest."""
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value)
 
 
 def write_lines(path: Path, values: Iterable[Any]) -> Lines:
@@ -28,8 +41,10 @@ def write_lines(path: Path, values: Iterable[Any]) -> Lines:
     return Lines(count, PREFIX + seen.hexdigest())
 
 
-def read_lines(path: Path, expected: Lines) -> Iterator[Any]:
-    """The values of a file; after the last one its digest is checked, so use none of them before all have come.
+def read_lines(path: Path, expected: Lines, shape: Callable[[Any], bool]) -> Iterator[Any]:
+    """The values of a file, each of this shape.
+
+    After the last one its digest is checked, so use none of them before all have come.
 
     Raises:
         Damaged: the file is missing or not what was written.
@@ -37,11 +52,14 @@ def read_lines(path: Path, expected: Lines) -> Iterator[Any]:
     seen, count = hashlib.sha256(), 0
     try:
         with path.open("rb") as file:
-            for line in file:
+            for line in iter(partial(file.readline, MAX_LINE_BYTES), b""):
                 seen.update(line)
                 count += 1
-                yield json.loads(line)
-    except (OSError, ValueError) as error:
+                value = json.loads(line)
+                if not shape(value):
+                    raise ValueError(f"its line {count} is something else")
+                yield value
+    except (OSError, ValueError, RecursionError) as error:
         raise Damaged(f"The backup's {path.name} cannot be read: {error}. Take another backup.") from error
     if (count, PREFIX + seen.hexdigest()) != (expected.lines, expected.digest):
         raise Damaged(f"The backup's {path.name} is not what was written. Take another backup.")

@@ -23,7 +23,7 @@ from graftwork.artifacts.stores import BlobStore
 from graftwork.db import Database, Transaction
 from graftwork.db.schema import HEAD, events, metadata
 from graftwork.errors import Conflict, Damaged
-from graftwork.registry.backup.lines import read_lines, write_lines
+from graftwork.registry.backup.lines import is_blob, read_lines, write_lines
 from graftwork.registry.backup.named_blobs import named_blobs
 from graftwork.registry.backup.summary import Lines, Summary
 from graftwork.version import __version__
@@ -74,7 +74,7 @@ def _rows(tx: Transaction, table: Table, chain: Chain) -> Iterator[dict[str, Any
 
 def _copy(partial: Path, listed: Lines, source: BlobStore, target: BlobStore) -> None:
     wanted: dict[str, set[str]] = {}
-    for tenant, digest in read_lines(partial / "blobs.jsonl", listed):
+    for tenant, digest in read_lines(partial / "blobs.jsonl", listed, is_blob):
         wanted.setdefault(tenant, set()).add(digest)
         # What has come before was verified when it was put; restoring verifies everything again.
         if target.has(tenant, digest) is None:

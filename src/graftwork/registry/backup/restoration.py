@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, column, func, select, table, text
-from sqlalchemy.exc import OperationalError, StatementError
+from sqlalchemy import Connection, column, func, inspect, select, table, text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from graftwork.access.chain import Chain
 from graftwork.access.events import verify_chain
@@ -22,7 +22,7 @@ from graftwork.db.canonical import parse
 from graftwork.db.migrate import has_schema, upgrade
 from graftwork.db.schema import checkpoints, metadata, versions
 from graftwork.errors import Conflict, Damaged, GraftworkError
-from graftwork.registry.backup.lines import read_lines
+from graftwork.registry.backup.lines import is_blob, is_row, read_lines
 from graftwork.registry.backup.named_blobs import named_blobs
 from graftwork.registry.backup.summary import Summary
 from graftwork.registry.retention.owner import claim
@@ -37,7 +37,7 @@ def check(folder: Path, blobs: BlobStore) -> Summary:
         Damaged: saying what is missing or not what was written.
     """
     summary = _checked_tables(folder)
-    for tenant, digest in read_lines(folder / "blobs.jsonl", summary.blobs):
+    for tenant, digest in read_lines(folder / "blobs.jsonl", summary.blobs, is_blob):
         for _ in _read_blob(blobs, tenant, digest):
             pass
     return summary
@@ -58,7 +58,7 @@ def restore(folder: Path, blobs: BlobStore, database_url: str, store: BlobStore)
         with database.reading() as tx:
             _refuse_used(tx)
         listed = set()
-        for tenant, digest in read_lines(folder / "blobs.jsonl", summary.blobs):
+        for tenant, digest in read_lines(folder / "blobs.jsonl", summary.blobs, is_blob):
             store.put(tenant, digest, _read_blob(blobs, tenant, digest))
             listed.add((tenant, digest))
         with database.transaction() as tx:
@@ -66,6 +66,7 @@ def restore(folder: Path, blobs: BlobStore, database_url: str, store: BlobStore)
             upgrade(tx, None, to=summary.schema)
             if tx.dialect.name == "sqlite":  # a migration may have put off what each row is to be checked for
                 tx.exec_driver_sql("PRAGMA defer_foreign_keys = OFF")
+            _check_tables(tx, summary)
             for name in summary.tables:
                 _fill(tx, folder, name, summary)
             upgrade(tx, summary.schema)
@@ -80,7 +81,7 @@ def _checked_tables(folder: Path) -> Summary:
     """The summary, when tables and chain are what it says."""
     summary, chain = Summary.read(folder), Chain()
     for name, lines in summary.tables.items():
-        for row in read_lines(folder / "tables" / f"{name}.jsonl", lines):
+        for row in read_lines(folder / "tables" / f"{name}.jsonl", lines, is_row):
             if name == "events":
                 chain.follow(row)
     if (chain.events, chain.head) != (summary.events, summary.head):
@@ -103,12 +104,21 @@ def _refuse_used(tx: Transaction) -> None:
         )
 
 
+def _check_tables(tx: Transaction, summary: Summary) -> None:
+    there = metadata.tables.keys() & inspect(tx).get_table_names()  # beside those of a search index, made from them
+    if strange := sorted(there ^ summary.tables.keys()):
+        raise Damaged(f"The backup's tables are not those of the schema {summary.schema}: {', '.join(strange)}.")
+
+
 def _fill(tx: Transaction, folder: Path, name: str, summary: Summary) -> None:
+    columns = {one["name"] for one in inspect(tx).get_columns(name)}
     try:
-        for rows in _batches(read_lines(folder / "tables" / f"{name}.jsonl", summary.tables[name])):
+        for rows in _batches(read_lines(folder / "tables" / f"{name}.jsonl", summary.tables[name], is_row)):
+            if any(row.keys() != columns for row in rows):
+                raise ValueError("a row has other columns")
             tx.execute(table(name, *map(column, rows[0])).insert(), rows)
         count = tx.execute(select(func.count()).select_from(table(name))).scalar_one()
-    except (StatementError, TypeError) as error:
+    except (SQLAlchemyError, ValueError, OverflowError) as error:
         if isinstance(error, OperationalError) or getattr(error, "connection_invalidated", False):
             raise
         reason = " ".join(str(getattr(error, "orig", error)).split())
@@ -152,7 +162,7 @@ def _check_rows(tx: Transaction, summary: Summary, store: BlobStore, listed: set
 def _check_manifest(manifest: str, digest: str) -> None:
     try:
         found = Manifest.from_json(parse(manifest)).digest()
-    except (GraftworkError, ValueError) as error:
+    except (GraftworkError, ValueError, RecursionError) as error:
         raise Damaged(f"The backup's manifest {digest} cannot be read: {error}") from error
     if found != digest:
         raise Damaged(f"The backup's manifest {digest} is another one: its digest is {found}.")

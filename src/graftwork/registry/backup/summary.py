@@ -59,8 +59,8 @@ class Summary:
                 raise Unavailable(f"{folder} was written by a newer Graftwork. Upgrade, and restore it again.")
             tables = {name: Lines(**lines) for name, lines in found.pop("tables").items()}
             summary = cls(**found | {"tables": tables, "blobs": Lines(**found.pop("blobs"))})
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Damaged(f"{folder} is not a whole backup: its {NAME} is missing or damaged.") from error
-        if not all(_WORD.fullmatch(name) for name in tables):  # they name files and tables
-            raise Damaged(f"{folder} is not a whole backup: its {NAME} names tables that cannot be.")
+        if not isinstance(summary.schema, str) or not all(map(_WORD.fullmatch, tables)):  # they name files and tables
+            raise Damaged(f"{folder} is not a whole backup: its {NAME} names a schema or tables that cannot be.")
         return summary

@@ -12,10 +12,11 @@ from contextlib import suppress
 
 from sqlalchemy import select
 
+from graftwork.artifacts.digest import check_digest
 from graftwork.artifacts.stores import BlobStore
 from graftwork.db import Database
 from graftwork.db.schema import events
-from graftwork.errors import Conflict, Unavailable
+from graftwork.errors import Conflict, InvalidRequest, Unavailable
 
 
 def claim(store: BlobStore, tenant: str, event: Callable[[], str]) -> None:
@@ -34,10 +35,18 @@ def check_owner(database: Database, store: BlobStore, tenant: str) -> None:
     noted = store.note(tenant)
     if noted is None:
         return
+    if not _knows(database, noted):
+        raise Conflict(
+            f"What the store has of {tenant} belongs to another database, or to a later state of this one, and would "
+            "be lost: check GRAFTWORK_HOME, GRAFTWORK_DATABASE_URL and GRAFTWORK_ARTIFACTS_URL. If that is meant, "
+            f"first remove {tenant}/note from the store."
+        )
+
+
+def _knows(database: Database, noted: str) -> bool:
+    try:
+        check_digest(noted)  # a damaged note may be no text that a database takes
+    except InvalidRequest:
+        return False
     with database.reading() as tx:
-        if tx.execute(select(events.c.position).where(events.c.hash == noted)).first() is None:
-            raise Conflict(
-                f"What the store has of {tenant} belongs to another database, or to a later state of this one, and "
-                "would be lost: check GRAFTWORK_HOME, GRAFTWORK_DATABASE_URL and GRAFTWORK_ARTIFACTS_URL. If that is "
-                f"meant, first remove {tenant}/note from the store."
-            )
+        return tx.execute(select(events.c.position).where(events.c.hash == noted)).first() is not None
