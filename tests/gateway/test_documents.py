@@ -154,7 +154,7 @@ def test_wrong_requests_say_what_is_wrong(alpha: Served) -> None:
         assert alpha.http.post(f"{OF}/documents", json={**good, **change}).status_code == status, change
     for path, status in (
         ("/documents?page_token=x", 400), ("/documents?page_size=0", 400), ("/documents?kind=x", 400),
-        ("/documents/7", 404), ("/documents/..%2F..", 404), ("/signatures/1", 404), ("/signatures/0", 400),
+        ("/documents/7", 404), ("/documents/..%2F..", 400), ("/signatures/1", 404), ("/signatures/0", 400),
         ("/signatures/x", 400),
     ):  # fmt: skip
         assert alpha.http.get(OF + path).status_code == status, path

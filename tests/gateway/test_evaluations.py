@@ -57,7 +57,7 @@ def test_what_is_added_can_be_shown_and_listed(served: Served) -> None:
         ("/api/v1/compare?reference=alpha:1.0.0&reference=alpha:1.1.0&metric=%00", 400),
         (f"{DOOR.replace('1.0.0', '9.9.9')}", 404),
         (f"{DOOR.replace('1.0.0', 'x')}", 400),
-        (f"{DOOR.replace('alpha', 'other%2Falpha')}", 404),
+        (f"{DOOR.replace('alpha', 'other%2Falpha')}", 400),
         ("/api/v1/tenants/other/adapters/alpha/versions/1.0.0/evaluations", 404),
         ("/api/v1/compare", 400),
         ("/api/v1/compare?reference=alpha:1.0.0", 400),

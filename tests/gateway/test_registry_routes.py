@@ -245,3 +245,12 @@ def test_wrong_metadata_are_a_422_with_their_field(served: Served, metadata: dic
         served.client.push(served.folder / "lora-0", "gamma", metadata=metadata)
     assert caught.value.field == field
     assert [adapter["name"] for adapter in served.client.adapters()] == ["alpha"]
+
+
+@pytest.mark.parametrize("slash", ["%2F", "%2f"])
+def test_a_name_with_a_slash_in_it_is_no_other_door(served: Served, slash: str) -> None:
+    served.push("alpha:1.0.0")
+    refused = served.http.delete(f"/api/v1/adapters/alpha{slash}versions{slash}1.0.0")
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+    assert served.client.show("alpha")["semver"] == "1.0.0"
+    assert served.http.get(f"/v1/models/org{slash}name").status_code == 404

@@ -9,7 +9,7 @@ import uuid
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graftwork.access.request_id import request_scope
-from graftwork.errors import GraftworkError
+from graftwork.errors import GraftworkError, InvalidRequest
 from graftwork.gateway.errors import answer_error
 from graftwork.telemetry import OTHER, Telemetry
 
@@ -41,6 +41,10 @@ class RequestScope:
             await send(message)
 
         try:
+            if _hides_a_slash(scope):
+                refused = InvalidRequest("No name in this path may have a slash in it, not written as %2F either.")
+                await answer_error(scope["path"], refused)(scope, receive, send_signed)
+                return
             with request_scope(request_id):
                 await self._app(scope, receive, send_signed)
         except Exception as error:
@@ -58,3 +62,8 @@ class RequestScope:
         door = getattr(scope.get("route"), "path", OTHER)
         self._telemetry.http_requests.labels(door, str(status)).inc()
         self._telemetry.http_seconds.labels(door).observe(seconds)
+
+
+def _hides_a_slash(scope: Scope) -> bool:
+    """Whether what its caller took for one name would be read as several, and so as another door of our API."""
+    return scope["path"].startswith("/api/") and b"%2f" in scope.get("raw_path", b"").lower()
