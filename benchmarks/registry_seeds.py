@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from sqlalchemy import Table, select, text
 
+from graftwork.access.chain import GENESIS
 from graftwork.access.clock import timestamp, utc_now
-from graftwork.access.events import GENESIS, sealed
+from graftwork.access.events import sealed
 from graftwork.access.tenants import LOCAL
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.db import Database

@@ -15,13 +15,17 @@ from typing import Any
 import pytest
 
 from graftwork import Engine
+from graftwork.client import Client
 from graftwork.embedded import Answer
 from graftwork.engine.request import GenerationRequest
 from graftwork.engine.sequence import Sequence
-from graftwork.errors import Conflict, InvalidRequest, Refused, UnknownModel
+from graftwork.errors import Conflict, Forbidden, InvalidRequest, Refused, UnknownModel
+from graftwork.gateway.app import build_app
+from graftwork.registry.rules.policy import Policy
 from graftwork.traffic.choice import Decision
 from support.classifiers import ClassifierOracle, make_classifier
 from support.fixtures import Tiny
+from support.keys import KEYS
 from support.oracle import ComposedOracle, Oracle
 from support.tiny import byte_tokenizer
 
@@ -63,6 +67,18 @@ def test_stream_gives_the_same_text_and_can_be_left(engine: Engine) -> None:
     assert engine.generate("hello", max_tokens=2).finish_reason in ("length", "stop")
 
 
+def test_a_package_is_registered_and_answers(engine: Engine, tmp_path: Path) -> None:
+    with Client(app=build_app(engine.settings)) as client:
+        made = client.packages.export("first", tmp_path / "first.tar")
+    version = engine.import_package(tmp_path / "first.tar", "packed:3.0.0")
+    assert (version.label, version.digest) == ("packed:3.0.0", made["digest"])
+    assert version.metadata is not None and version.metadata["labels"]["imported_from"]["adapter"] == "first"
+    texts = {engine.generate("hello", adapter=name, temperature=0, max_tokens=8).text for name in ("first", "packed")}
+    assert len(texts) == 1
+    with pytest.raises(Refused, match="no valid signature"):
+        engine.import_package(tmp_path / "first.tar", "packed", public_key=KEYS["p256"].public)
+
+
 def test_a_version_is_loaded_kept_and_let_go(engine: Engine) -> None:
     engine.load("second")
     digest = engine.registry.show("local", "second").digest
@@ -76,6 +92,24 @@ def test_a_version_is_loaded_kept_and_let_go(engine: Engine) -> None:
     assert engine.generate("hello", adapter="second", max_tokens=1).model == "second:2.0.0"
     with pytest.raises(UnknownModel):
         engine.load("third")
+
+
+def test_what_the_policy_forbids_is_neither_asked_nor_loaded(engine: Engine) -> None:
+    rules, other = engine.lifecycle, "second:2.0.0"
+    rules.set_policy("local", Policy(require={"serving": ("approval",)}), adapter="second", actor="me")
+    try:
+        for forbidden in (engine.load, engine.pin, lambda name: engine.generate("hello", adapter=name)):
+            with pytest.raises(Forbidden, match=r"second:2\.0\.0: its approval is pending"):
+                forbidden(other)
+        with pytest.raises(Forbidden):
+            engine.generate("hello", adapter=[("first", 0.5), ("second", 0.5)])
+        assert engine.generate("hello", adapter="first", max_tokens=1).model == "first:1.0.0"
+        rules.decide("local", other, "approved", actor="me")
+        rules.deprecate("local", other, "Use first.", actor="me")
+        assert engine.generate("hello", adapter=other, max_tokens=1).deprecated == ("second:2.0.0: Use first.",)
+    finally:
+        rules.set_policy("local", None, adapter="second", actor="me")
+        rules.undeprecate("local", other, actor="me")
 
 
 def test_pushing_the_same_bytes_again_is_the_same_version(engine: Engine, tiny: Tiny) -> None:
@@ -118,13 +152,13 @@ def test_errors_are_the_callers_words(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_version_of_another_base_is_refused_even_if_its_shapes_fit(engine: Engine, tiny: Tiny) -> None:
-    from graftwork.traffic.choice import Asked, choose, require_base
+    from graftwork.traffic.choice import Asked, choose, require_servable
 
     decision = choose(Asked("first"), tenant="local", base="base", versions=engine._snapshots.current())
     assert decision.version is not None
     other = replace(decision, version=replace(decision.version, base="other", base_digest="sha256:" + "1" * 64))
     with pytest.raises(Refused, match="pushed for the base other"):
-        require_base(other, base="base", base_digest=tiny.outline.weights_digest)
+        require_servable(other, base="base", base_digest=tiny.outline.weights_digest)
 
 
 def test_several_adapters_answer_together(engine: Engine, tiny: Tiny) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +15,12 @@ from typing import Any, Literal, Self, TypeVar
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.account import account_folder
 from graftwork.artifacts.bundle import Manifest
+from graftwork.artifacts.packages.piece import Pieces
 from graftwork.artifacts.stores import open_store
 from graftwork.artifacts.working_copy import WorkingCopies
+from graftwork.client.importing import check_signatures, metadata_of, named
+from graftwork.client.pushes import pieces_below
+from graftwork.client.sources import opened
 from graftwork.db import Database
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
@@ -35,23 +39,22 @@ from graftwork.engine.request import (
 )
 from graftwork.engine.residency import Residency
 from graftwork.engine.sampling_params import SamplingParams
-from graftwork.errors import InvalidRequest, Unavailable
+from graftwork.errors import InvalidRequest, NotFound, Unavailable
 from graftwork.models.base import PreparedBase
 from graftwork.models.base_identity import identify_base
 from graftwork.models.prepare import prepare_base
 from graftwork.protocol.adapters import MAX_ADAPTERS, MOST_PRIORITY, ScaledAdapter, read_salt
 from graftwork.protocol.structured import AnswerForm, form_of
 from graftwork.registry.bases import Bases
+from graftwork.registry.lifecycle import Lifecycle
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.version_files import VersionFiles
 from graftwork.registry.versions import Version
 from graftwork.settings import Settings
-from graftwork.traffic.choice import Asked, Decision, choose, require_base
+from graftwork.traffic.choice import Asked, Decision, choose, require_servable
 from graftwork.traffic.handle import handle_of
-
-_CHUNK_BYTES = 1 << 20
 
 T = TypeVar("T")
 
@@ -73,6 +76,8 @@ class Answer:
     completion_tokens: int
     #: Of the prompt's tokens, those that an earlier request has left behind and nobody computed again.
     cached_tokens: int = 0
+    #: Versions that should no longer be used, and what to use instead.
+    deprecated: tuple[str, ...] = ()
 
 
 class Engine:
@@ -95,7 +100,7 @@ class Engine:
         self.base = prepared.name
         with ExitStack() as stack:
             database = stack.enter_context(Database(self.settings.database))
-            self.registry = Registry(database)
+            self.registry, self.lifecycle = Registry(database), Lifecycle(database)
             self._snapshots = SnapshotReader(database)
             self._store = open_store(self.settings.artifacts, self.settings.artifacts_keyring)
             copies = WorkingCopies(self.settings.bundles, self._store, self.settings.bundle_cache_bytes)
@@ -122,11 +127,41 @@ class Engine:
         """
         name, _, semver = reference.partition(":")
         manifest = Manifest.of_folder(Path(folder))
+        return self._register(name, semver or None, manifest, pieces_below(Path(folder), manifest), metadata)
+
+    def import_package(
+        self, source: str | Path, reference: str | None = None, *, public_key: bytes | None = None
+    ) -> Version:
+        """Register the files and metadata of a package, as `graftwork import` does; all else that it holds stays there.
+
+        Args:
+            reference: `NAME[:SEMVER]`; what the package says where you say nothing.
+            public_key: in PEM; refuse what has no valid signature of this key.
+
+        Raises:
+            InvalidRequest, NotFound, Conflict, Refused, Damaged: as `graftwork import`.
+        """
+        with opened(str(source)) as (package, origin):
+            name, semver = named(package, str(source), reference, self._knows)
+            check_signatures(package, public_key)
+            metadata, _ = metadata_of(package, origin, self._knows)
+            return self._register(name, semver, package.manifest, package.files, metadata)
+
+    def _register(
+        self, name: str, semver: str | None, manifest: Manifest, pieces: Pieces, metadata: Mapping[str, Any] | None
+    ) -> Version:
         for file in manifest.files:
-            self._store.put(LOCAL, file.digest, _chunks(Path(folder) / file.path))
-        pushed = self._pushes.push(LOCAL, name, manifest, semver=semver or None, metadata=metadata, actor=LOCAL)
+            self._store.put(LOCAL, file.digest, pieces[file.path].chunks())
+        pushed = self._pushes.push(LOCAL, name, manifest, semver=semver, metadata=metadata, actor=LOCAL)
         self._engine.retry(pushed.version.digest)  # the bytes are whole now, whatever they were
         return pushed.version
+
+    def _knows(self, reference: str) -> bool:
+        try:
+            self.registry.show(LOCAL, reference)
+        except (InvalidRequest, NotFound):
+            return False
+        return True
 
     def generate(
         self, prompt: Input, *, adapter: Adapter = None, structured_outputs: AnswerForm | None = None, **params: Any
@@ -138,7 +173,7 @@ class Engine:
         with the same `cache_salt` begin with what others have computed.
 
         Raises:
-            UnknownModel, InvalidRequest, Refused, Unavailable, GenerationFailed: as the server answers.
+            UnknownModel, InvalidRequest, Forbidden, Refused, Unavailable, GenerationFailed: as the server answers.
         """
         return self.generate_all([(prompt, adapter)], structured_outputs=structured_outputs, **params)[0]
 
@@ -183,7 +218,7 @@ class Engine:
         """Each text as a vector [hidden_size]: the mean of its final hidden states or the last one, of length 1.
 
         Raises:
-            UnknownModel, InvalidRequest, Refused, Unavailable, GenerationFailed: as the server answers.
+            UnknownModel, InvalidRequest, Forbidden, Refused, Unavailable, GenerationFailed: as the server answers.
         """
         if pooling not in ("mean", "last"):
             raise InvalidRequest(f"pooling is {pooling!r}; it must be 'mean' or 'last'.", field="pooling")
@@ -202,7 +237,7 @@ class Engine:
         """Bring a version to memory before it is asked.
 
         Raises:
-            UnknownModel, Refused, Damaged, Unavailable: it cannot be had.
+            UnknownModel, Forbidden, Refused, Damaged, Unavailable: it cannot be had.
         """
         self._bring(adapter, pin=False)
 
@@ -258,9 +293,10 @@ class Engine:
                 text, last = text + delta.text, delta
         assert last is not None and last.finish_reason is not None, "an answer ends with a reason"
         digest = decision.digest or self._engine.outline.weights_digest
+        deprecated = tuple(f"{one.label}: {one.deprecated.message}" for one in decision.versions if one.deprecated)
         return Answer(
             text, decision.model, digest, last.finish_reason, last.prompt_tokens, last.completion_tokens,
-            last.cached_tokens,
+            last.cached_tokens, deprecated,
         )  # fmt: skip
 
     def _request(
@@ -290,7 +326,7 @@ class Engine:
         else:
             asked = Asked(adapters=_pairs(adapter))
         decision = choose(asked, tenant=LOCAL, base=self.base, versions=self._snapshots.current())
-        require_base(decision, base=self.base, base_digest=self._engine.outline.weights_digest)
+        require_servable(decision, base=self.base, base_digest=self._engine.outline.weights_digest)
         return decision
 
     def _pool(self, texts: Sequence[str], adapter: Adapter, pooling: Pooling) -> list[Pooled]:
@@ -359,12 +395,6 @@ def _prompt(given: Input) -> Prompt:
     if all(type(item) is int for item in items):
         return tuple(item for item in items if isinstance(item, int))
     raise InvalidRequest("A prompt is a text, a list of messages, or a list of token ids.", field="prompt")
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
 
 
 def _record(bases: Bases, base: PreparedBase, tenant: str, actor: str) -> None:

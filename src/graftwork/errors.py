@@ -8,6 +8,7 @@
     ├── Conflict                the thing is taken, in use, or moved meanwhile
     │   ├── PreconditionFailed  compare-and-swap: it is no longer what you expected
     │   └── Held                it cannot be deleted: `holders` says who needs it
+    ├── Forbidden               a policy does not allow it; `problems` says what is missing
     ├── Refused                 an adapter or base cannot be served rightly; `problems` says why
     ├── Damaged                 stored bytes are missing or no longer match their digest
     ├── Unavailable             not now: starting, full, or shutting down; try again after `retry_after_s`
@@ -72,6 +73,14 @@ class Held(Conflict):
     def __init__(self, message: str, *, holders: Sequence[Mapping[str, str]] = ()) -> None:
         super().__init__(message)
         self.holders = tuple(holders)
+
+
+class Forbidden(GraftworkError):
+    """A policy does not allow it; `problems` says what is missing."""
+
+    def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class Refused(GraftworkError):

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from graftwork.access import events
-from graftwork.access.events import GENESIS, append, head, read_events, subjects_after, verify_chain
+from graftwork.access.chain import GENESIS, hash_of
+from graftwork.access.events import append, head, read_events, subjects_after, verify_chain
 from graftwork.db import Database
 from graftwork.errors import Damaged, InvalidRequest
 
@@ -102,7 +102,7 @@ def test_an_event_rewritten_with_a_right_hash_breaks_the_next_link(filled: Datab
     with filled.reading() as tx:
         third = read_events(tx, "local")[2]
     body = {key: value for key, value in third.to_json().items() if key != "hash"} | {"payload": "{}"}
-    tamper(filled, f"UPDATE events SET payload = '{{}}', hash = '{events._hash(body)}' WHERE position = 3")
+    tamper(filled, f"UPDATE events SET payload = '{{}}', hash = '{hash_of(body)}' WHERE position = 3")
     with filled.reading() as tx, pytest.raises(Damaged, match="position 4"):
         verify_chain(tx)
 

@@ -306,10 +306,21 @@ def refused_everywhere(store: BlobStore, tenant: str, digest: str) -> None:
     attempts.append(lambda tenant, digest: store.put(tenant, digest, [b"hello"]))
     attempts.append(lambda tenant, digest: store.delete(tenant, digest, aside=True))
     if digest == OF_HELLO:
+        attempts.append(lambda tenant, _: store.note(tenant))
+        attempts.append(lambda tenant, _: store.set_note(tenant, "x"))
         attempts.append(lambda tenant, _: list(store.list(tenant)))
     for attempt in attempts:
         with pytest.raises(InvalidRequest):
             attempt(tenant, digest)
+
+
+def test_a_note_is_a_tenants_own_and_no_blob(store: BlobStore) -> None:
+    assert store.note("local") is None
+    for text in ("one", "zwei ä"):
+        store.set_note("local", text)
+        assert store.note("local") == text
+    assert store.note("other") is None
+    assert list(store.list("local")) == list(store.list("local", aside=True)) == []
 
 
 def test_many_writers_of_one_blob_all_succeed(store: BlobStore) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from graftwork.artifacts.digest import digest_of_file
-from graftwork.client import Client, uploads
+from graftwork.artifacts.packages.piece import Piece
+from graftwork.client import Client
 from graftwork.client.uploads import WHOLE_BYTES
 from graftwork.settings import Settings
 from graftwork.testing import fake_outline, write_lora
@@ -60,8 +61,9 @@ def dying(*args, **kwargs):
 setattr(owner, name, dying)
 settings = Settings(home=Path(home), base="fake-base", base_name="fake-base")
 client = Client(url) if url != "here" else Client(app=build_app(settings, outline_of=fake_outline))
-client.push(folder, "alpha:1.0.0")
+exec(sys.argv[6])
 """
+PUSH = "client.push(folder, 'alpha:1.0.0')"
 
 
 @pytest.fixture
@@ -73,8 +75,10 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def run_client(url: str, home: Path, folder: Path, where: str, count: int, environment: dict[str, str]) -> int:
-    arguments = [sys.executable, "-W", "error", "-c", CLIENT, url, str(home), str(folder), where, str(count)]
+def run_client(
+    url: str, home: Path, folder: Path, where: str, count: int, environment: dict[str, str], do: str = PUSH
+) -> int:
+    arguments = [sys.executable, "-W", "error", "-c", CLIENT, url, str(home), str(folder), where, str(count), do]
     return subprocess.run(arguments, env={**os.environ, **environment}, timeout=120).returncode
 
 
@@ -165,20 +169,20 @@ def test_a_server_that_is_killed_twice_during_an_upload_only_delays_it(
     tmp_path: Path, folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
-    real = uploads._chunks
+    real = Piece.chunks
     with ExitStack() as stack:
         server = stack.enter_context(running(settings.home))
 
-        def killing(path: Path, offset: int) -> Iterator[bytes]:
-            for number, chunk in enumerate(real(path, offset)):
-                if path.name == "evaluation.bin":
+        def killing(piece: Piece) -> Iterator[bytes]:
+            for number, chunk in enumerate(real(piece)):
+                if piece.path.name == "evaluation.bin":
                     if number == 4 and len(sent) < 12:
                         server.kill()
                         threading.Thread(target=server.start).start()
                     sent.append(len(chunk))
                 yield chunk
 
-        monkeypatch.setattr(uploads, "_chunks", killing)
+        monkeypatch.setattr(Piece, "chunks", killing)
         client = stack.enter_context(Client(server.url))
         assert client.push(folder, "alpha:1.0.0")["created"]
         assert client.verify()["problems"] == []
@@ -191,17 +195,31 @@ def test_a_client_that_is_killed_leaves_a_beginning_that_the_next_one_continues(
     door = f"/api/v1/blobs/{digest}/upload"
     with running(settings.home) as server, Client(server.url) as client:
         # The generator of the large file's bytes is asked for its sixth mebibyte.
-        assert run_client(server.url, settings.home, folder, "graftwork.client.uploads._read", 8, {}) == 9
+        assert run_client(server.url, settings.home, folder, "graftwork.artifacts.packages.piece._read", 8, {}) == 9
         assert client.adapters() == []
         eventually(lambda: int(client._wire.send("HEAD", door).headers["upload-offset"]) > 0)
         offsets: list[int] = []
-        real = uploads._chunks
+        real = Piece.chunks
 
-        def noted(path: Path, offset: int) -> Iterator[bytes]:
-            offsets.append(offset)
-            return real(path, offset)
+        def noted(piece: Piece) -> Iterator[bytes]:
+            offsets.append(piece.start)
+            return real(piece)
 
-        monkeypatch.setattr(uploads, "_chunks", noted)
+        monkeypatch.setattr(Piece, "chunks", noted)
         assert client.push(folder, "alpha:1.0.0")["created"]
         assert max(offsets) > 0
         assert client.verify()["problems"] == []
+
+
+def test_an_export_that_is_killed_leaves_a_beginning_that_the_next_one_continues(
+    tmp_path: Path, settings: Settings
+) -> None:
+    package, folder = tmp_path / "alpha.tar", write_lora(tmp_path / "adapter", fake_outline())
+    with serving(settings, tmp_path) as served:
+        served.client.push(folder, "alpha:1.0.0")
+    export = f"client.packages.export('alpha', {str(package)!r})"
+    assert run_client("here", settings.home, folder, "graftwork.client.packages.download", 2, {}, export) == 9
+    assert not package.exists() and len(list((tmp_path / ".alpha.tar.partial" / "blobs").iterdir())) == 1
+    with serving(settings, tmp_path) as served:
+        served.client.packages.export("alpha", package)
+    assert not list(tmp_path.glob(".alpha*"))

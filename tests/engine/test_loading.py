@@ -146,6 +146,9 @@ class StoreSource:
         with self.copies.lease(tenant, self.manifests[digest]) as folder:
             yield folder
 
+    def wanted(self, tenant: str, digest: str) -> bool:
+        return digest in self.manifests
+
     def remove(self, tenant: str, digest: str) -> None:
         self.copies.remove(tenant, self.manifests[digest].digest())
 

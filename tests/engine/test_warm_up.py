@@ -117,6 +117,10 @@ async def test_an_idle_engine_brings_back_what_was_popular(
         await ask(engine, request(prompt_of(1, 5), "a2", max_tokens=1))  # 64 KiB; a1 would need all 128
         await asyncio.sleep(0.1)
         assert set(engine.residency()) == {"a2"}, "nothing hotter leaves"
+    async with running(tiny, FolderSource(tiny.root, unwanted={"a2"}), **kept) as engine:
+        await until(engine, {"a1"})
+        await asyncio.sleep(0.1)
+        assert set(engine.residency()) == {"a1"}, "what nobody may call is not brought"
     async with running(tiny, source, **kept, prefetch=False) as engine:
         await asyncio.sleep(0.1)
         assert engine.residency() == {}

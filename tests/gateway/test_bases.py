@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.client import Client
-from graftwork.client.bases import _partial
 from graftwork.client.downloads import download
+from graftwork.client.folders import partial
 from graftwork.client.wire import Wire
 from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused, Unavailable
 from graftwork.gateway.app import build_app
@@ -208,7 +208,7 @@ def test_a_pull_that_fails_leaves_nothing_half_and_the_next_one_goes_on(
 def test_only_one_fetches_into_a_folder(served: Served, sharded: Path, tmp_path: Path) -> None:
     manifest = Manifest.from_json(served.client.bases.push(sharded, name="tiny")["manifest"])
     target = tmp_path / "pulled"
-    with _partial(target, manifest), pytest.raises(Conflict, match="Somebody else"):
+    with partial(target, manifest), pytest.raises(Conflict, match="Somebody else"):
         served.client.bases.pull("tiny", target)
     served.client.bases.pull("tiny", target)
 
@@ -244,8 +244,8 @@ def test_a_link_in_the_way_is_not_followed(served: Served, sharded: Path, tmp_pa
     manifest = Manifest.from_json(served.client.bases.push(sharded, name="tiny")["manifest"])
     (elsewhere := tmp_path / "elsewhere").write_text("mine")
     target = tmp_path / "pulled"
-    with _partial(target, manifest) as partial:
-        (partial / "config.json").symlink_to(elsewhere)
+    with partial(target, manifest) as folder:
+        (folder / "config.json").symlink_to(elsewhere)
     with pytest.raises(OSError):
         served.client.bases.pull("tiny", target)
     assert (elsewhere.read_text(), target.exists()) == ("mine", False)

@@ -167,7 +167,7 @@ def test_wrong_requests_say_what_is_wrong(alpha: Served) -> None:
 def test_a_file_that_changes_while_it_is_sent_is_not_added(alpha: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     def digest_then_change(path: Path) -> str:
         digest = digest_of_file(path)
-        path.write_bytes(b"changed")
+        path.write_bytes(b"changed" * 100)
         return digest
 
     monkeypatch.setattr("graftwork.client.documents.digest_of_file", digest_then_change)

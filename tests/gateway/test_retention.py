@@ -6,8 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from graftwork.client.wire import Wire
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, Held, InvalidRequest, NotFound
 from graftwork.testing import write_lora
@@ -179,15 +181,15 @@ def test_wrong_rules_are_refused_by_field(served: Served, wrong: dict[str, Any],
 def test_a_push_whose_files_are_collected_meanwhile_sends_them_again(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, collected = served.client._push, list[int]()
+    real, collected = Wire.send, list[int]()
 
-    def after_a_collection(*args: Any) -> dict[str, Any]:
-        if len(collected) < 2:
+    def after_a_collection(wire: Wire, method: str, path: str, **options: Any) -> httpx.Response:
+        if path.endswith("/versions") and len(collected) < 2:
             collected.append(len(served.client.retention.gc(older_than_s=0)["items"]))
-        return real(*args)
+        return real(wire, method, path, **options)
 
     folder = write_lora(tmp_path / "adapter", served.engine.outline)
-    monkeypatch.setattr(served.client, "_push", after_a_collection)
+    monkeypatch.setattr(Wire, "send", after_a_collection)
     assert served.client.push(folder, "tone:1.0.0")["created"]
     assert collected == [2, 2]
     assert served.client.verify()["problems"] == []

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from support.desk import Desk
 
 PROCESSES = 8
+CHANGERS = times(4, 8)
 PUSHES = times(4, 40)  # of each process
 
 #: What a process does: open the database by itself, then push, set an alias and promote.
@@ -50,6 +51,34 @@ with Database(url) as database:
         pass
     registry.promote("local", version.label, actor=f"process-{number}")
 print(json.dumps(seen))
+"""
+
+#: Another: approve, reject, promote, roll back and set stages in an order of its own.
+CHANGER = """
+import random, sys
+from graftwork.db import Database
+from graftwork.errors import Conflict, Forbidden
+from graftwork.registry import Registry
+from graftwork.registry.lifecycle import Lifecycle
+
+url, number, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+draw, actor = random.Random(number), f"process-{number}"
+with Database(url) as database:
+    registry, lifecycle = Registry(database), Lifecycle(database)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for step in range(steps):
+        version = f"tone:1.0.{draw.randrange(3)}"
+        changes = [
+            lambda: lifecycle.decide("local", version, draw.choice(["approved"] * 4 + ["rejected"]), actor=actor),
+            lambda: registry.promote("local", version, actor=actor),
+            lambda: registry.rollback("local", "tone", actor=actor),
+            lambda: lifecycle.set_stage("local", version, draw.choice(["staging", "production"]), actor=actor),
+        ]
+        try:
+            changes[step % 4 if step < 8 else draw.randrange(4)]()
+        except (Conflict, Forbidden):
+            pass
 """
 
 
@@ -136,6 +165,38 @@ def test_processes_share_one_database_without_an_error(desk: Desk) -> None:
         assert verify_chain(tx) == 1 + total + 1 + PROCESSES
 
 
-def worker(desk: Desk, number: int) -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-W", "error", "-c", WORKER, desk.url, str(number), str(PUSHES)]
+def test_processes_that_approve_promote_and_roll_back_leave_one_in_production(desk: Desk) -> None:
+    for content in range(3):
+        desk.push(content)
+    desk.demand("production")
+    with ExitStack() as stack:
+        workers = [stack.enter_context(worker(desk, number, CHANGER, times(24, 200))) for number in range(CHANGERS)]
+        for process in workers:
+            assert process.stdout is not None
+            process.stdout.readline()
+        outputs = [process.communicate("go\n", timeout=120) for process in workers]
+        assert [process.returncode for process in workers] == [0] * CHANGERS, outputs
+
+    history = desk.registry.history("local", "tone")
+    approvals: dict[int, dict[str, str]] = {}
+    production: list[int] = []
+    for event in history:
+        verdict = event.kind.removeprefix("version.")
+        if verdict in ("approved", "rejected"):
+            approvals.setdefault(event.payload["sequence"], {})[event.actor] = verdict
+        for change in event.payload.get("stages", ()):
+            if change["to"] == "production":
+                assert set(approvals.get(change["sequence"], {}).values()) == {"approved"}, "as the policy demands"
+                assert not production or change["sequence"] != production[-1]
+                production.append(change["sequence"])
+    assert [one.sequence for one in desk.registry.list_versions("local", "tone") if one.stage == "production"] == [
+        production[-1]
+    ]
+    assert desk.registry.show("local", "tone@production").sequence == production[-1]
+    with desk.database.reading() as tx:
+        verify_chain(tx)
+
+
+def worker(desk: Desk, number: int, script: str = WORKER, steps: int = PUSHES) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-W", "error", "-c", script, desk.url, str(number), str(steps)]
     return subprocess.Popen(arguments, stdin=-1, stdout=-1, stderr=-1, text=True)

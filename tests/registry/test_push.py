@@ -125,8 +125,8 @@ def test_metadata_cannot_change_after_registration(desk: Desk) -> None:
             held.metadata = {}  # type: ignore[misc]
 
 
-NOT_FROZEN = ("stage", "aliases", "same_content_as")
-FROZEN = [field.name for field in dataclasses.fields(Version) if field.name not in NOT_FROZEN]
+STATE = ("stage", "aliases", "approval", "signed_by", "deprecated", "forbidden")
+FROZEN = [field.name for field in dataclasses.fields(Version) if field.name not in (*STATE, "same_content_as")]
 
 
 @pytest.mark.parametrize("column", FROZEN)

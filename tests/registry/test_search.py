@@ -155,9 +155,10 @@ filters = st.recursive(
 
 def test_a_filter_finds_what_plain_python_finds(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     @settings(max_examples=60)
-    @given(filters, st.sampled_from([0, 2, 500]))
-    def check(text: str, few: int) -> None:
-        monkeypatch.setattr(query, "FEW", few)
+    @given(filters, st.sampled_from([(0, 0), (0, 4), (2, 2500), (500, 2500)]))
+    def check(text: str, limits: tuple[int, int]) -> None:
+        monkeypatch.setattr(query, "FEW", limits[0])
+        monkeypatch.setattr(query, "SOME", limits[1])
         wanted = {row["label"] for row in truths() if says(parse_filter(text), row)}
         assert found(filled, text) == wanted, text
 
@@ -196,6 +197,25 @@ def test_fields_of_versions_files_and_pointers(filled: Desk) -> None:
     assert found(filled, "stage = production") == found(filled, "alias = production") == {"tone-1:1.0.1"}
     assert found(filled, "created_at = 2026-01-31 and created_at > 2026-01-30 and created_at <= 2026-01-31") != set()
     assert found(filled, "created_at < 2026-01-31") == found(filled, "created_at > 2026-01-31") == set()
+
+
+def test_what_was_said_of_versions_is_found_while_it_stands(desk: Desk) -> None:
+    searches = Searches(desk.database)
+    for content in (1, 2):
+        desk.push(content)
+    desk.approve("tone:1.0.0", "ann")
+    desk.reject("tone:1.0.0", "bob")
+    desk.approve("tone:1.0.0", "bob")
+    desk.lifecycle.deprecate("local", "tone:1.0.1", "Use voice.", actor="me")
+
+    def found(filter: str) -> list[str]:
+        return sorted(one.version.semver for one in searches.find("local", filter).items)
+
+    assert found("approved_by = bob") == found("approved_by = ann and not has rejected_by") == ["1.0.0"]
+    assert found("rejected_by = bob") == found("has signed_by") == []
+    assert found('deprecated ~ "voice"') == found("has deprecated") == found("not has approved_by") == ["1.0.1"]
+    (told,) = searches.find("local", "has deprecated").items
+    assert told.version.deprecated is not None
 
 
 @pytest.mark.parametrize("sort", ["created_at desc", "name", "version desc", "rank", "bytes", "metrics.mmlu/f"])

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy.exc import IntegrityError
 
+from graftwork.access.clock import timestamp
 from graftwork.artifacts.signing.keys import read_private, read_public
 from graftwork.artifacts.signing.signature import sign
 from graftwork.artifacts.stores.memory import MemoryStore
-from graftwork.errors import Conflict, InvalidRequest, NotFound, Refused
+from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, Refused
 from graftwork.registry import signatures as module
 from graftwork.registry.idempotency import Once
-from graftwork.registry.signatures import Signature, Signatures, signed_by
+from graftwork.registry.reference import parse_reference
+from graftwork.registry.rules.policy import Policy
+from graftwork.registry.signatures import Signature, Signatures
+from graftwork.registry.snapshot import SnapshotReader
 from support.keys import KEYS
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ class Vault:
 
     def __init__(self, desk: Desk) -> None:
         self.store = MemoryStore()
-        self.signatures = Signatures(desk.database, self.store)
+        self.signatures = Signatures(desk.database, self.store, desk.clock)
         self.version = desk.push(1)
 
     def signed(self, key: str = "ed25519") -> str:
@@ -111,10 +114,21 @@ def test_the_database_refuses_to_change_or_remove_one(vault: Vault, desk: Desk) 
             tx.exec_driver_sql(change)
 
 
-def test_a_version_is_signed_by_keys_when_each_of_them_signed() -> None:
-    one = Signature(1, "sha256:a", "ed25519", "", "sha256:0", 1, "", "me")
-    two = replace(one, number=2, fingerprint="sha256:b")
-    assert signed_by([one, two], ["sha256:a", "sha256:b"]) == ()
-    assert signed_by([one], []) == ()
-    assert signed_by([one, one], ["sha256:b"]) == ("It is not signed by the key sha256:b.",)
-    assert len(signed_by([], ["sha256:a", "sha256:b"])) == 2
+def test_a_policy_lets_in_what_each_of_its_keys_signed(vault: Vault, desk: Desk) -> None:
+    keys = frozenset(read_public(KEYS[name].public).fingerprint for name in ("ed25519", "p256"))
+    policy = Policy(signature_keys=keys, require={"production": ("signature",), "serving": ("signature",)})
+    desk.lifecycle.set_policy("local", policy, actor="me")
+    vault.add(vault.signed())
+    before = timestamp(desk.clock())
+    with pytest.raises(
+        Forbidden, match=r"keeps tone:1\.0\.0 out of production: it is not signed by sha256:"
+    ) as refused:
+        desk.promote("tone:1.0.0")
+    assert FINGERPRINT not in str(refused.value)  # that one is there
+    assert desk.registry.show("local", "tone").forbidden == refused.value.problems
+    vault.add(vault.signed("p256"), "p256")
+    promoted = desk.promote("tone:1.0.0")
+    assert (promoted.signed_by, promoted.forbidden) == (tuple(sorted(keys)), ())
+    assert desk.registry.show("local", "tone", at=before).signed_by == (FINGERPRINT,)
+    assert SnapshotReader(desk.database).current().resolve("local", parse_reference("tone")).forbidden == ()
+    assert Policy.from_json(policy.to_json()) == policy

@@ -87,6 +87,9 @@ class Shelf:
         with self._files.files(tenant, digest) as folder:
             yield folder
 
+    def wanted(self, tenant: str, digest: str) -> bool:
+        return digest not in self._names or self._files.wanted(tenant, digest)
+
     def remove(self, tenant: str, digest: str) -> None:
         self._files.remove(tenant, digest)
 

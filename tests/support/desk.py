@@ -9,6 +9,8 @@ from typing import Any
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.db import Database
 from graftwork.registry import Registry, Version
+from graftwork.registry.lifecycle import Lifecycle
+from graftwork.registry.rules.policy import ApprovalRule, Gate, Policy
 
 BASE_DIGEST = "sha256:" + "b" * 64
 
@@ -30,7 +32,9 @@ class Desk:
     def __init__(self, url: str) -> None:
         self.url = url
         self.database = Database(self.url)
-        self.registry = Registry(self.database, Ticking())
+        self.clock = Ticking()
+        self.registry = Registry(self.database, self.clock)
+        self.lifecycle = Lifecycle(self.database, self.clock)
 
     @staticmethod
     def manifest(content: int) -> Manifest:
@@ -69,6 +73,17 @@ class Desk:
 
     def promote(self, reference: str, tenant: str = "local") -> Version:
         return self.registry.promote(tenant, reference, actor="me")
+
+    def approve(self, reference: str, actor: str = "me") -> Version:
+        return self.lifecycle.decide("local", reference, "approved", actor=actor)
+
+    def reject(self, reference: str, actor: str = "me") -> Version:
+        return self.lifecycle.decide("local", reference, "rejected", actor=actor)
+
+    def demand(self, *gates: Gate, adapter: str | None = None, **rule: Any) -> None:
+        """Set a policy that lets nothing unapproved through these gates."""
+        policy = Policy(ApprovalRule(**rule), require=dict.fromkeys(gates, ("approval",)))
+        self.lifecycle.set_policy("local", policy, adapter=adapter, actor="me")
 
     def stages(self, name: str = "tone") -> dict[str, str]:
         return {version.semver: version.stage for version in self.registry.list_versions("local", name)}

@@ -25,6 +25,7 @@ class FolderSource:
     reads: list[str] = field(default_factory=list)
     failure: Exception | None = None
     removed: list[str] = field(default_factory=list)
+    unwanted: set[str] = field(default_factory=set)
     open: int = 0
 
     def folder(self, tenant: str, digest: str) -> Path:
@@ -40,6 +41,9 @@ class FolderSource:
             yield self.folder(tenant, digest)
         finally:
             self.open -= 1
+
+    def wanted(self, tenant: str, digest: str) -> bool:
+        return digest not in self.unwanted
 
     def remove(self, tenant: str, digest: str) -> None:
         self.removed.append(digest)

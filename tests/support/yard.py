@@ -42,9 +42,9 @@ class Yard:
         self.store: BlobStore = open_store(self.store_url)
         self.copies = WorkingCopies(self.root / "bundles", self.store)
         self.uploads = Uploads(self.root / "uploads")
-        self.holds = Holds(self.desk.database)
-        self.retention = Retention(self.desk.database)
-        self.deletions = Deletions(self.desk.database)
+        self.holds = Holds(self.desk.database, self.desk.clock)
+        self.retention = Retention(self.desk.database, self.desk.clock)
+        self.deletions = Deletions(self.desk.database, self.desk.clock)
 
     @property
     def collector(self) -> Collector:

@@ -11,7 +11,7 @@ from graftwork.errors import InvalidRequest, Refused, UnknownModel
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
 from graftwork.registry.view import AdapterView
-from graftwork.traffic.choice import Asked, Decision, choose, require_base
+from graftwork.traffic.choice import Asked, Decision, choose, require_servable
 
 BASE = "tiny-base"
 
@@ -184,6 +184,6 @@ def test_an_unknown_one_of_several_is_unknown_even_at_scale_zero(name: str, scal
 
 def test_every_one_of_several_must_be_for_this_base() -> None:
     decision = chosen(adapters=(("new:1.0.0", 0.5), ("old:1.0.0", 0.5)))
-    require_base(chosen(adapter_id="new:1.0.0"), base=BASE, base_digest="sha256:" + "1" * 64)
+    require_servable(chosen(adapter_id="new:1.0.0"), base=BASE, base_digest="sha256:" + "1" * 64)
     with pytest.raises(Refused, match=r"old:1\.0\.0 was pushed for"):
-        require_base(decision, base=BASE, base_digest="sha256:" + "1" * 64)
+        require_servable(decision, base=BASE, base_digest="sha256:" + "1" * 64)

@@ -98,7 +98,7 @@ class Manifest:
         root = folder.resolve()
         if not root.is_dir():
             raise InvalidRequest(f"{folder} is not a folder.", field="folder")
-        paths = [path for path in _files_below(root, root) if keep(path.relative_to(root).as_posix())]
+        paths = [path for path in files_below(root, root) if keep(path.relative_to(root).as_posix())]
         if not paths:
             raise InvalidRequest(f"{folder} holds no files.", field="folder")
         return cls(tuple(_file_on_disk(root, path) for path in paths))
@@ -116,16 +116,23 @@ def _file_on_disk(root: Path, path: Path) -> BundleFile:
     return BundleFile(name, path.stat().st_size, digest_of_file(path))
 
 
-def _files_below(root: Path, folder: Path) -> Iterator[Path]:
+def files_below(
+    root: Path, folder: Path, *, within: Path | None = None, dots: frozenset[str] = KEPT_DOT_NAMES
+) -> Iterator[Path]:
+    """The files of a folder below `root`, but for names with a leading dot that are none of `dots`.
+
+    Raises:
+        Refused: a link leads out of `root`, or of `within`, or to a folder; something is neither file nor folder.
+    """
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         path = Path(entry.path)
-        if entry.name.startswith(".") and entry.name not in KEPT_DOT_NAMES:
+        if entry.name.startswith(".") and entry.name not in dots:
             continue
         if entry.is_symlink():
-            _check_link(root, path)
+            _check_link(within or root, path)
             yield path
         elif entry.is_dir():
-            yield from _files_below(root, path)
+            yield from files_below(root, path, within=within, dots=dots)
         elif stat.S_ISREG(entry.stat().st_mode):
             yield path
         else:

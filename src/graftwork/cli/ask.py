@@ -86,3 +86,5 @@ def _say_who(answer: Answer) -> None:
         f"— {answer.model} ({short(digest)}, {arm}), {answer.usage.get('completion_tokens', 0)} tokens",
         file=sys.stderr,
     )
+    for one in answer.graftwork.get("deprecated", ()):
+        print(f"graftwork: warning: {one['model']} is deprecated: {one['message']}", file=sys.stderr)

@@ -12,6 +12,8 @@ import typer
 
 from graftwork.cli import (
     ask,
+    audit,
+    backup,
     base,
     compare,
     completion,
@@ -19,7 +21,9 @@ from graftwork.cli import (
     document,
     evaluation,
     inspect,
+    lifecycle,
     lineage,
+    moving,
     registry,
     residency,
     retention,
@@ -29,7 +33,7 @@ from graftwork.cli import (
     verify,
 )
 from graftwork.cli.context import Context, OutputFormat
-from graftwork.errors import GraftworkError, Held, InvalidRequest, Refused, Unavailable
+from graftwork.errors import Forbidden, GraftworkError, Held, InvalidRequest, Refused, Unavailable
 
 app = typer.Typer(
     name="graftwork",
@@ -42,6 +46,8 @@ app = typer.Typer(
 
 serve.add_to(app)
 registry.add_to(app)
+moving.add_to(app)
+lifecycle.add_to(app)
 residency.add_to(app)
 evaluation.add_to(app)
 compare.add_to(app)
@@ -54,6 +60,8 @@ document.add_to(app)
 ask.add_to(app)
 inspect.add_to(app)
 base.add_to(app)
+audit.add_to(app)
+backup.add_to(app)
 demo.add_to(app)
 completion.add_to(app)
 
@@ -109,14 +117,14 @@ def run() -> None:
 
 
 #: Fields of a wrong request that are words of the command line itself.
-_USAGE = frozenset({"settings", "url", "meta", "base"})
+_USAGE = frozenset({"settings", "url", "meta", "base", "message", "policy"})
 
 
 def _tell(error: GraftworkError) -> None:
     print(f"graftwork: {error.message}", file=sys.stderr)
     if isinstance(error, Unavailable) and error.retry_after_s > 1:  # less is said where nobody knows
         print(f"  Room is expected in {error.retry_after_s} s.", file=sys.stderr)
-    if isinstance(error, Refused):
+    if isinstance(error, Forbidden | Refused):
         for problem in error.problems:
             if problem not in error.message:
                 print(f"  - {problem}", file=sys.stderr)

@@ -16,6 +16,10 @@ from graftwork.cli.verb import add_verb
 Reference = Annotated[str, typer.Argument(metavar="REF", help="NAME, NAME:1.4.0, NAME@alias or NAME@sha256:…")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The adapter's name.")]
 Reason = Annotated[str | None, typer.Option(help="Why, for the history.")]
+Expected = Annotated[
+    str | None,
+    typer.Option("--expect", "--expected", metavar="DIGEST", help="Only if it points at this digest now, or `absent`."),
+]
 
 #: Of metadata, what other lines of a version say.
 _SHOWN = ("base.", "adapter.")
@@ -26,6 +30,7 @@ alias_app = typer.Typer(no_args_is_help=True, help="Move the names that point at
 def add_to(app: typer.Typer) -> None:
     for verb in (push, list_, show, history, promote, rollback):
         add_verb(app, verb, verb.__name__.rstrip("_"))
+    add_verb(alias_app, alias_list, "list")
     add_verb(alias_app, alias_set, "set")
     add_verb(alias_app, alias_rm, "rm")
     app.add_typer(alias_app, name="alias")
@@ -55,7 +60,7 @@ def push(
         print(f"graftwork: other files, but config and tensors are those of {twin}.", file=sys.stderr)
     for warning in (version.get("account") or {}).get("warnings", []):
         print(f"graftwork: warning: {warning}", file=sys.stderr)
-    write(version, context.output, lambda: _print_version(version))
+    write(version, context.output, lambda: print_version(version))
 
 
 def list_(
@@ -73,19 +78,29 @@ def list_(
             write(versions, context.output, lambda: _print_versions(versions))
 
 
-def show(ctx: typer.Context, reference: Reference) -> None:
+def show(
+    ctx: typer.Context,
+    reference: Reference,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="What it meant then, such as 2026-11-02T10:00:00Z.")
+    ] = None,
+) -> None:
     """Show one version: its files, its digest, its stage, its account."""
     context = context_of(ctx)
     with context.client() as client:
-        version = client.show(reference)
-    write(version, context.output, lambda: _print_version(version))
+        version = client.show(reference, at=at)
+    write(version, context.output, lambda: print_version(version))
 
 
-def history(ctx: typer.Context, name: Name) -> None:
-    """Show every change of one adapter, oldest first."""
+def history(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME[@ALIAS]", help="The adapter, or one of its aliases.")],
+) -> None:
+    """Show every change of one adapter, or every move of one of its aliases, oldest first."""
     context = context_of(ctx)
+    name, _, alias = name.partition("@")
     with context.client() as client:
-        events = client.history(name)
+        events = client.history(name, alias=alias or None)
     columns = {
         "at": lambda event: event["at"],
         "who": lambda event: event["actor"],
@@ -100,7 +115,7 @@ def promote(ctx: typer.Context, reference: Reference, reason: Reason = None) -> 
     context = context_of(ctx)
     with context.client() as client:
         version = client.promote(reference, reason=reason)
-    write(version, context.output, lambda: _print_version(version))
+    write(version, context.output, lambda: print_version(version))
 
 
 def rollback(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
@@ -108,7 +123,23 @@ def rollback(ctx: typer.Context, name: Name, reason: Reason = None) -> None:
     context = context_of(ctx)
     with context.client() as client:
         version = client.rollback(name, reason=reason)
-    write(version, context.output, lambda: _print_version(version))
+    write(version, context.output, lambda: print_version(version))
+
+
+def alias_list(ctx: typer.Context, name: Name) -> None:
+    """List an adapter's aliases, and who moved them where they are, when and why."""
+    context = context_of(ctx)
+    with context.client() as client:
+        found = client.aliases(name)
+    columns = {
+        "alias": lambda row: row["alias"],
+        "version": lambda row: row["version"],
+        "since": lambda row: row["moved_at"],
+        "who": lambda row: row["moved_by"],
+        "reason": lambda row: row["reason"],
+        "digest": lambda row: short_hex(row["digest"]),
+    }
+    write(found, context.output, lambda: print_table(found, columns, empty="No aliases yet."))
 
 
 def alias_set(
@@ -116,26 +147,27 @@ def alias_set(
     name: Name,
     alias: Annotated[str, typer.Argument(metavar="ALIAS", help="For example champion.")],
     reference: Reference,
-    expected: Annotated[
-        str | None, typer.Option(metavar="DIGEST", help="Only if it points at this digest now.")
-    ] = None,
+    expected: Expected = None,
+    reason: Reason = None,
 ) -> None:
     """Let NAME@ALIAS mean a version."""
     context = context_of(ctx)
     with context.client() as client:
-        version = client.set_alias(name, alias, reference, expected=expected)
-    write(version, context.output, lambda: _print_version(version))
+        version = client.set_alias(name, alias, reference, expected=expected, reason=reason)
+    write(version, context.output, lambda: print_version(version))
 
 
 def alias_rm(
     ctx: typer.Context,
     name: Name,
     alias: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias to take away.")],
+    expected: Expected = None,
+    reason: Reason = None,
 ) -> None:
     """Take an alias away; the version it named stays."""
     context = context_of(ctx)
     with context.client() as client:
-        client.remove_alias(name, alias)
+        client.remove_alias(name, alias, expected=expected, reason=reason)
     removed = {"name": name, "alias": alias, "removed": True}
     write(removed, context.output, lambda: print_facts(removed))
 
@@ -170,6 +202,8 @@ def _print_versions(versions: list[Any]) -> None:
         "version": lambda row: row["semver"],
         "stage": lambda row: row["stage"],
         "aliases": lambda row: [f"@{alias}" for alias in row["aliases"]],
+        **({"approval": lambda row: row["approval"]} if any(row["approval"] != "pending" for row in versions) else {}),
+        **({"deprecated": lambda row: deprecation(row)} if any(row["deprecated"] for row in versions) else {}),
         "digest": lambda row: short_hex(row["digest"]),
         "size": lambda row: size(row["bytes"]),
         "created": lambda row: row["created_at"],
@@ -177,13 +211,16 @@ def _print_versions(versions: list[Any]) -> None:
     print_table(versions, columns, empty="No versions.")
 
 
-def _print_version(version: Row) -> None:
+def print_version(version: Row) -> None:
     account = version.get("account") or {}
     print_facts(
         {
             "version": f"{version['adapter']}:{version['semver']}",
             "digest": version["digest"],
             "stage": version["stage"],
+            "approval": version["approval"],
+            **({"deprecated": deprecation(version)} if version["deprecated"] else {}),
+            **({"forbidden": version["forbidden"]} if version["forbidden"] else {}),
             "aliases": [f"@{alias}" for alias in version["aliases"]],
             "kind": f"{version['kind']}, rank {version['rank']}, {size(version['bytes'])}",
             "base": version["base"],
@@ -196,11 +233,20 @@ def _print_version(version: Row) -> None:
     )
 
 
+def deprecation(version: Row) -> str:
+    held = version["deprecated"]
+    if not held:
+        return ""
+    return f"{held['message']} (until {held['until']})" if held["until"] else str(held["message"])
+
+
 def _details(payload: Row) -> str:
     moves = [
         f"@{move['alias']} → {move['to']['version'] if move['to'] else 'nothing'}" for move in payload.get("moves", ())
     ]
+    if not moves:
+        moves = [f"{change['version']} → {change['to']}" for change in payload.get("stages", ())]
     if not moves and "version" in payload:
         moves = [str(payload["version"])]
-    reason = payload.get("reason")
+    reason = payload.get("reason") or payload.get("message")
     return "; ".join([*moves, *([str(reason)] if reason else [])])

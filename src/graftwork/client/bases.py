@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
 from graftwork.artifacts.bundle import Manifest
-from graftwork.artifacts.digest import hex_of
-from graftwork.client.downloads import download
-from graftwork.client.uploads import upload_all, upload_missing
+from graftwork.client.folders import bring
+from graftwork.client.pushes import pieces_below
+from graftwork.client.uploads import missing, upload_all
 from graftwork.client.wire import Json, Wire
-from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Refused
+from graftwork.errors import Damaged, InvalidRequest, NotFound
 from graftwork.models.base import public_name
 from graftwork.registry.reference import Digest, Newest, parse_reference
 
@@ -63,11 +59,12 @@ class Bases:
             "source": source or root.name,
             "revision": revision,
         }
-        upload_missing(self._wire, root, manifest)
+        pieces = pieces_below(root, manifest)
+        upload_all(self._wire, pieces, missing(self._wire, manifest))
         try:
             return self._wire.json("POST", "/api/v1/bases", json=body)
         except Damaged:  # a stored file went bad: the same bytes again repair it
-            upload_all(self._wire, root, manifest.files)
+            upload_all(self._wire, pieces, manifest.files)
             return self._wire.json("POST", "/api/v1/bases", json=body)
 
     def pull(self, reference: str, folder: str | Path) -> Json:
@@ -80,21 +77,13 @@ class Bases:
             Conflict: something else lies at `folder`, or somebody else is pulling there.
             Damaged: stored bytes are missing or wrong.
         """
-        base, target = self.show(reference), Path(folder).absolute()
+        base, target = self.show(reference), Path(folder)
         if base["manifest"] is None:
             raise NotFound(f"The store has no files of the base {reference}. Push them with `graftwork base push`.")
         manifest = Manifest.from_json(base["manifest"])  # which allows no path out of the folder
         if manifest.digest() != base["manifest_digest"]:
             raise Damaged(f"The files of {reference} are not those that its record names; is this the right server?")
-        if _is_taken(target, manifest):
-            return base
-        with _partial(target, manifest) as partial:
-            for file in manifest.files:
-                download(self._wire, partial / file.path, file)
-            try:
-                partial.rename(target)
-            except OSError as error:
-                raise Conflict(f"{target} came to be while the base was fetched; choose another folder.") from error
+        bring(self._wire, manifest, target)
         return base
 
 
@@ -105,32 +94,3 @@ def _read(reference: str) -> tuple[str, str | None]:
     if parsed.tenant is None and isinstance(parsed.selector, Digest):
         return parsed.name, parsed.selector.prefix
     raise InvalidRequest(f"The base {reference[:200]!r} cannot be read: write NAME or NAME@sha256:…", field="base")
-
-
-def _is_taken(target: Path, manifest: Manifest) -> bool:
-    """Whether the files are there already; raises Conflict where others are."""
-    if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
-        return False
-    try:
-        there = Manifest.of_folder(target) == manifest
-    except (InvalidRequest, Refused):
-        there = False
-    if not there:
-        raise Conflict(f"{target} is there already and holds something else; choose another folder.")
-    return True
-
-
-@contextmanager
-def _partial(target: Path, manifest: Manifest) -> Iterator[Path]:
-    """The folder where files gather until all have come; nobody else writes there meanwhile."""
-    folder = target.parent / f".{target.name}.{hex_of(manifest.digest())[:12]}.partial"
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Conflict(f"Somebody else is fetching into {target}; wait until they are done.") from error
-        yield folder
-    finally:
-        os.close(descriptor)

@@ -16,21 +16,23 @@ from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
 from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
+from graftwork.client.events import Events
+from graftwork.client.folders import bring
+from graftwork.client.lifecycle import Lifecycle
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
+from graftwork.client.packages import Packages
+from graftwork.client.pushes import pieces_below, push_version
 from graftwork.client.retention import Holds, Retention
 from graftwork.client.searches import Descriptions, Searches, Tags
-from graftwork.client.signatures import Signatures
-from graftwork.client.uploads import missing, upload_all, upload_missing
+from graftwork.client.signatures import Signatures, manifest_of
 from graftwork.client.verify import verify_bundles, verify_signatures
 from graftwork.client.wire import Json, Wire
-from graftwork.errors import Conflict, Damaged, Refused
+from graftwork.errors import Refused
 from graftwork.protocol.errors import error_from
 from graftwork.protocol.structured import AnswerForm
 from graftwork.registry.reference import parse_reference
 
-#: How often a push begins again when stored files go bad, or are collected, while it goes on.
-_ATTEMPTS = 3
 #: Folders that a refusal names at most.
 _SUGGESTED = 3
 
@@ -64,6 +66,9 @@ class Client:
         self.searches, self.tags, self.descriptions = Searches(self._wire), Tags(self._wire), Descriptions(self._wire)
         self.holds = Holds(self._wire)
         self.retention = Retention(self._wire)
+        self.packages = Packages(self._wire)
+        self.lifecycle = Lifecycle(self._wire)
+        self.events = Events(self._wire)
 
     # The registry
 
@@ -90,23 +95,29 @@ class Client:
         root = Path(folder)
         _check_adapter(root)
         manifest = Manifest.of_folder(root)
-        body = {"manifest": manifest.to_json(), "version": version or None, "metadata": dict(metadata or {})}
-        for last in (False,) * _ATTEMPTS + (True,):
-            upload_missing(self._wire, root, manifest)
-            try:
-                return self._push(name, body, idempotency_key)
-            except Damaged:  # a stored file went bad: the same bytes again repair it
-                if last:
-                    raise
-                upload_all(self._wire, root, manifest.files)
-            except Conflict:
-                if last or not missing(self._wire, manifest):  # else they were collected as this went on
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        return push_version(
+            self._wire,
+            name,
+            manifest,
+            pieces_below(root, manifest),
+            version=version or None,
+            metadata=metadata or {},
+            headers=_once(idempotency_key),
+        )
 
-    def _push(self, name: str, body: Json, key: str | None) -> Json:
-        response = self._wire.send("POST", f"{_adapter(name)}/versions", json=body, headers=_once(key))
-        return {**response.json(), "created": response.status_code == httpx.codes.CREATED}
+    def pull(self, reference: str, folder: str | Path) -> Json:
+        """Bring the files of a version into a new `folder`, exactly as they were pushed, every byte checked.
+
+        What has come lies in a hidden folder beside it until all of it is there, and the next call goes on from it.
+        Where the same files lie there already, nothing is done. Returns the version.
+
+        Raises:
+            Conflict: something else lies at `folder`, or somebody else is pulling there.
+            Damaged: stored bytes are missing or wrong.
+        """
+        version = self.show(reference)
+        bring(self._wire, manifest_of(version), Path(folder))
+        return version
 
     def adapters(self) -> list[Json]:
         """Every adapter with its newest and its production version."""
@@ -116,13 +127,15 @@ class Client:
         """Every version of one adapter, the newest first."""
         return self._wire.pages(f"{_adapter(name)}/versions", "versions")
 
-    def show(self, reference: str) -> Json:
-        """One version, with its account."""
-        return self._wire.json("GET", "/api/v1/versions", params={"reference": reference})
+    def show(self, reference: str, *, at: str | None = None) -> Json:
+        """One version, with its account; with `at`, what the reference meant at that time, and how that one stood."""
+        params = {"reference": reference} if at is None else {"reference": reference, "at": at}
+        return self._wire.json("GET", "/api/v1/versions", params=params)
 
-    def history(self, name: str) -> list[Json]:
-        """The events of one adapter, oldest first."""
-        events: list[Json] = self._wire.json("GET", f"{_adapter(name)}/history")["events"]
+    def history(self, name: str, *, alias: str | None = None) -> list[Json]:
+        """The events of one adapter, oldest first; or only those that moved one of its aliases."""
+        params = {} if alias is None else {"alias": alias}
+        events: list[Json] = self._wire.json("GET", f"{_adapter(name)}/history", params=params)["events"]
         return events
 
     def promote(self, reference: str, *, reason: str | None = None, idempotency_key: str | None = None) -> Json:
@@ -135,13 +148,25 @@ class Client:
         body = {"reason": reason}
         return self._wire.json("POST", f"{_adapter(name)}/rollback", json=body, headers=_once(idempotency_key))
 
-    def set_alias(self, name: str, alias: str, target: str, *, expected: str | None = None) -> Json:
-        """Let `name@alias` mean `target`; with `expected`, only if it means that digest now."""
-        body = {"target": target, "expected": expected}
+    def aliases(self, name: str, *, at: str | None = None) -> list[Json]:
+        """Where an adapter's aliases point, who moved them there, when and why; or how that was at a time."""
+        params = {} if at is None else {"at": at}
+        found: list[Json] = self._wire.json("GET", f"{_adapter(name)}/aliases", params=params)["aliases"]
+        return found
+
+    def set_alias(
+        self, name: str, alias: str, target: str, *, expected: str | None = None, reason: str | None = None
+    ) -> Json:
+        """Let `name@alias` mean `target`; with `expected`, only if it means that digest now ("absent": nothing)."""
+        body = {"target": target, "expected": expected, "reason": reason}
         return self._wire.json("PUT", f"{_adapter(name)}/aliases/{quote(alias, safe='')}", json=body)
 
-    def remove_alias(self, name: str, alias: str) -> None:
-        self._wire.send("DELETE", f"{_adapter(name)}/aliases/{quote(alias, safe='')}")
+    def remove_alias(self, name: str, alias: str, *, expected: str | None = None, reason: str | None = None) -> None:
+        """Take an alias away; with `expected`, only if it means that digest now."""
+        headers = {} if expected is None else {"if-match": f'"{expected}"'}
+        params = {} if reason is None else {"reason": reason}
+        path = f"{_adapter(name)}/aliases/{quote(alias, safe='')}"
+        self._wire.send("DELETE", path, headers=headers, params=params)
 
     # Memory
 

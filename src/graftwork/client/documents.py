@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from graftwork.artifacts.bundle import BundleFile
 from graftwork.artifacts.digest import digest_of_file, verified
+from graftwork.artifacts.packages.piece import Piece
 from graftwork.client.answers import translated
 from graftwork.client.uploads import upload, upload_bytes
 from graftwork.client.wire import Json, Wire
@@ -52,7 +53,7 @@ class Documents:
         place = version_place(self._wire, reference)
         blob = {"digest": sent.digest, "size": sent.size}
         if self._wire.json("POST", "/api/v1/blobs/missing", json={"blobs": [blob]})["missing"]:
-            upload(self._wire, path, sent)
+            upload(self._wire, Piece(path, 0, sent.size), sent)
         return self._record(place, {**content, **blob}, idempotency_key)
 
     def list(self, reference: str, *, kind: str | None = None, superseded: bool = False) -> Sequence[Json]:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from graftwork.artifacts.bundle import BundleFile
 from graftwork.artifacts.digest import digest_of_file
+from graftwork.artifacts.packages.piece import Piece
 from graftwork.client.uploads import upload
 from graftwork.client.wire import Json, Wire
 
@@ -98,7 +99,7 @@ class Evaluations:
 
     def _upload(self, path: Path) -> str:
         file = BundleFile("file", path.stat().st_size, digest_of_file(path))
-        upload(self._wire, path, file)
+        upload(self._wire, Piece(path, 0, file.size), file)
         return file.digest
 
 

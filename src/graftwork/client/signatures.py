@@ -32,7 +32,7 @@ class Signatures:
             Refused: the version has other files than `folder`.
         """
         key, version = read_private(private_key), self._version(reference)
-        manifest = _manifest(version)
+        manifest = manifest_of(version)
         if folder is not None and Manifest.of_folder(Path(folder)).digest() != manifest.digest():
             raise Refused(f"{_label(version)} has other files than {folder}; nothing was signed.")
         return self._add(version, sign(manifest, _label(version), key), key.public)
@@ -44,7 +44,7 @@ class Signatures:
             Refused: it is not one of that key over exactly the version's files.
         """
         key, version = read_public(public_key), self._version(reference)
-        verify(bundle, _manifest(version), key)
+        verify(bundle, manifest_of(version), key)
         return self._add(version, bundle, key)
 
     def list(self, reference: str) -> Sequence[Json]:
@@ -73,7 +73,7 @@ class Signatures:
             used = key or read_public(record["public_key"].encode())
             if used.fingerprint != record["fingerprint"]:
                 return {**told, "state": "other key"}
-            verify(self._bundle(version, record["number"]), _manifest(version), used)
+            verify(self._bundle(version, record["number"]), manifest_of(version), used)
         except (Refused, Damaged, InvalidRequest) as error:
             return {**told, "state": "invalid", "reason": error.message}
         return {**told, "state": "valid"}
@@ -94,7 +94,7 @@ class Signatures:
         return {**response.json(), "created": response.status_code == 201}
 
 
-def _manifest(version: Mapping[str, Any]) -> Manifest:
+def manifest_of(version: Mapping[str, Any]) -> Manifest:
     """The version's files, which must be those that its digest stands for, whatever the server says."""
     manifest = Manifest.from_json(version["manifest"])
     if manifest.digest() != version["digest"]:

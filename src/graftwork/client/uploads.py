@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Iterable
 
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.digest import PREFIX
+from graftwork.artifacts.packages.piece import Piece, Pieces
 from graftwork.client.wire import Wire
 from graftwork.errors import Conflict, Unavailable
 
@@ -17,7 +16,6 @@ from graftwork.errors import Conflict, Unavailable
 WHOLE_BYTES = 8 << 20
 #: Pauses, in seconds, between attempts that get no further: longer together than a server waits for a silent client.
 PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
-_CHUNK_BYTES = 1 << 20
 
 
 def missing(wire: Wire, manifest: Manifest) -> list[BundleFile]:
@@ -27,29 +25,25 @@ def missing(wire: Wire, manifest: Manifest) -> list[BundleFile]:
     return [files[digest] for digest in wire.json("POST", "/api/v1/blobs/missing", json={"blobs": blobs})["missing"]]
 
 
-def upload_missing(wire: Wire, root: Path, manifest: Manifest) -> None:
-    """Send those files of a bundle that the server lacks; raises as `upload`."""
-    upload_all(wire, root, missing(wire, manifest))
-
-
-def upload_all(wire: Wire, root: Path, files: Iterable[BundleFile]) -> None:
-    """Send files; raises as `upload`."""
+def upload_all(wire: Wire, pieces: Pieces, files: Iterable[BundleFile]) -> None:
+    """Send files, which lie in `pieces` by their paths; raises as `upload`."""
     for file in files:
-        upload(wire, root / file.path, file)
+        upload(wire, pieces[file.path], file)
 
 
-def upload(wire: Wire, path: Path, file: BundleFile) -> None:
-    """Send the file at `path` as `file` says it is.
+def upload(wire: Wire, piece: Piece, file: BundleFile) -> None:
+    """Send a piece of a file, which is what `file` says it is.
 
     Raises:
-        InvalidRequest: its bytes are no longer those of `file`.
+        InvalidRequest: its bytes are no longer those.
         Unavailable: the server was away for too long.
     """
+    assert piece.size == file.size, "whoever made the manifest looked at the piece"
     if file.size > WHOLE_BYTES:
-        _upload_resumably(wire, path, file)
+        _upload_resumably(wire, piece, file)
         return
     headers = {"content-length": str(file.size), "content-type": "application/octet-stream"}
-    wire.send("PUT", f"/api/v1/blobs/{file.digest}", content=_chunks(path, 0), headers=headers)
+    wire.send("PUT", f"/api/v1/blobs/{file.digest}", content=piece.chunks(), headers=headers)
 
 
 def upload_bytes(wire: Wire, data: bytes) -> str:
@@ -59,7 +53,7 @@ def upload_bytes(wire: Wire, data: bytes) -> str:
     return digest
 
 
-def _upload_resumably(wire: Wire, path: Path, file: BundleFile) -> None:
+def _upload_resumably(wire: Wire, piece: Piece, file: BundleFile) -> None:
     door = f"/api/v1/blobs/{file.digest}/upload"
     pauses, furthest, sent = iter(PAUSES_S), 0, False
     while True:
@@ -81,20 +75,9 @@ def _upload_resumably(wire: Wire, path: Path, file: BundleFile) -> None:
                 "upload-complete": "?1",
             }
             sent = True
-            wire.send("PATCH", door, content=_chunks(path, offset), headers=headers)
+            wire.send("PATCH", door, content=piece.after(offset).chunks(), headers=headers)
             return
         except (Conflict, Unavailable):  # somebody else sends it, or the connection broke
             if (pause := next(pauses, None)) is None:
                 raise
             time.sleep(pause)
-
-
-def _chunks(path: Path, offset: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        file.seek(offset)
-        while chunk := _read(file):
-            yield chunk
-
-
-def _read(file: BinaryIO) -> bytes:
-    return file.read(_CHUNK_BYTES)

@@ -30,17 +30,20 @@ _READ_ONLY = "25006"
 class Database:
     """The database at a URL, `sqlite:///path` or `postgresql://…`, brought up to date when it is opened.
 
+    With `upgrade` false it is left as it is, for who fills an empty one.
+
     Raises:
         InvalidRequest: the URL is neither.
         Unavailable: the database cannot be opened, or was written by a newer Graftwork.
     """
 
-    def __init__(self, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def __init__(self, url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, upgrade: bool = True) -> None:
         self._busy_timeout_s = busy_timeout_s
         self._turn = threading.Lock()
         self._backend: Backend = open_backend(url, busy_timeout_s)
         try:
-            migrate(self.reading, self.transaction, self._backend.place)
+            if upgrade:
+                migrate(self.reading, self.transaction, self._backend.place)
         except BaseException:
             self.close()
             raise

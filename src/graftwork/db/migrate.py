@@ -36,9 +36,14 @@ def migrate(reading: Opened, transaction: Opened, place: str) -> None:
     if _revision(reading, place) == HEAD:
         return
     with transaction() as tx:
-        found = _revision_in(tx) if inspect(tx).has_table("alembic_version") else None
+        found = _revision_in(tx) if has_schema(tx) else None
         if found != HEAD:
-            _upgrade(tx, found)
+            upgrade(tx, found)
+
+
+def has_schema(tx: Connection) -> bool:
+    """Whether tables of ours were ever made here."""
+    return inspect(tx).has_table("alembic_version")
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
@@ -52,7 +57,12 @@ def alembic_config(connection: Connection | None = None) -> Config:
     return config
 
 
-def _upgrade(tx: Connection, found: str | None) -> None:
+def upgrade(tx: Connection, found: str | None, to: str = "head") -> None:
+    """Bring a database from the revision `found` to another one.
+
+    Raises:
+        Unavailable: this code does not know one of them.
+    """
     # Before the import, which tells of plugins already: they and contexts are nobody's news.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from alembic import command
@@ -60,12 +70,13 @@ def _upgrade(tx: Connection, found: str | None) -> None:
 
     config = alembic_config(tx)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
+    strange = next((one for one in (found, to) if one not in {None, "head", *known}), None)
+    if strange is not None:
         raise Unavailable(
-            f"The database is at revision {found}, which this Graftwork (revision {HEAD}) does not know: "
+            f"The database is at revision {strange}, which this Graftwork (revision {HEAD}) does not know: "
             "a newer one wrote it. Upgrade Graftwork."
         )
-    command.upgrade(config, "head")
+    command.upgrade(config, to)
 
 
 def _revision(reading: Opened, place: str) -> str | None:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0010"
+HEAD = "0012"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -62,6 +62,7 @@ events = Table(
     UniqueConstraint("previous"),  # two events cannot follow the same one: the chain never forks
     UniqueConstraint("hash"),
     Index(None, "tenant", "subject", "position"),
+    Index(None, "tenant", "position"),
 )
 
 adapters = Table(
@@ -410,6 +411,53 @@ retention_rules = Table(
     metadata,
     Column("tenant", Name, nullable=False),
     Column("adapter", Name, nullable=False),
+    Column("spec", Text, nullable=False),  # canonical JSON
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter"),
+)
+
+#: Who approved or rejected which version; append-only, triggers refuse UPDATE and DELETE.
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its version
+    Column("verdict", String(16), nullable=False),
+    Column("reason", Text, nullable=True),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence", "number"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
+)
+
+#: The versions that should no longer be used.
+deprecations = Table(
+    "deprecations",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("until", Timestamp, nullable=True),
+    Column("deprecated_at", Timestamp, nullable=False),
+    Column("deprecated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "adapter", "sequence"),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
+)
+
+#: What is demanded of versions, by tenant and, where it is one adapter's own, by adapter.
+policies = Table(
+    "policies",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("adapter", Name, nullable=False),  # "" for the whole tenant
     Column("spec", Text, nullable=False),  # canonical JSON
     Column("updated_at", Timestamp, nullable=False),
     Column("updated_by", Text, nullable=False),

@@ -30,6 +30,10 @@ class AdapterSource(Protocol):
         """
         ...
 
+    def wanted(self, tenant: str, digest: str) -> bool:
+        """Whether a version may be brought to memory unasked: it is there, and nobody forbids to serve it."""
+        ...
+
     def remove(self, tenant: str, digest: str) -> None:
         """Forget what lies on the local disk of a version; the next call for it brings it again."""
         ...

@@ -44,7 +44,9 @@ class AdapterTiers:
         self.loads = ExplicitLoads(self.cache, self.loader, self.failures, config.load_timeout_s)
         self._warm_up = None
         if self.forms is not None and config.popularity is not None:
-            self._warm_up = WarmUp(self._popularity, self.cache, self.loader, self.forms, self.failures, busy)
+            self._warm_up = WarmUp(
+                self._popularity, self.cache, self.loader, self.forms, self.failures, busy, source.wanted
+            )
 
     def start(self) -> None:
         if self._warm_up is not None:

@@ -72,10 +72,10 @@ class WarmUp:
 
     def __init__(
         self, popularity: Popularity, cache: AdapterCache, loader: AdapterLoader, store: FormStore,
-        failures: LoadFailures, busy: Callable[[], bool],
+        failures: LoadFailures, busy: Callable[[], bool], wanted: Callable[[str, str], bool],
     ) -> None:  # fmt: skip
         self._popularity, self._cache, self._loader = popularity, cache, loader
-        self._store, self._failures, self._busy = store, failures, busy
+        self._store, self._failures, self._busy, self._wanted = store, failures, busy, wanted
         self._nothing_to_do: tuple[int, int, int] | None = None  # what there was when last there was nothing to bring
         self._vain: dict[str, float] = {}  # digest → until when it is not tried again
         self._stop = threading.Event()
@@ -127,6 +127,8 @@ class WarmUp:
         for one in islice(hot, MOST_LOOKED_AT):
             digest = one.handle.digest
             if digest in self._vain or self._failures.of(digest) is not None:
+                continue
+            if not self._wanted(one.handle.tenant, digest):
                 continue
             if (kept := self._store.find(one.handle.tenant, digest)) is not None:
                 yield Candidate(one, kept.bytes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 
+from graftwork.access.event_log import EventLog
 from graftwork.access.names import DEFAULT, check_name
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
@@ -30,7 +31,9 @@ from graftwork.gateway import (
     embeddings,
     errors,
     evaluations,
+    events,
     inference,
+    lifecycle,
     lineage,
     model_list,
     registry_routes,
@@ -56,6 +59,7 @@ from graftwork.registry.cards.cards import Cards
 from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
+from graftwork.registry.lifecycle import Lifecycle
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
@@ -70,7 +74,7 @@ from graftwork.registry.tags import Tags
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
-from graftwork.traffic.choice import Asked, choose, require_base
+from graftwork.traffic.choice import Asked, choose, require_servable
 from graftwork.version import __version__
 
 if TYPE_CHECKING:
@@ -120,6 +124,7 @@ def build_app(
         app.include_router(doors.router)
     for router in (
         registry_routes.router,
+        lifecycle.router,
         bases.router,
         residency.router,
         evaluations.router,
@@ -129,6 +134,7 @@ def build_app(
         search.router,
         tags.router,
         retention.router,
+        events.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
@@ -176,11 +182,13 @@ def _services(
         documents=companions,
         cards=Cards(database, store, companions),
         signatures=Signatures(database, store),
+        lifecycle=Lifecycle(database),
         snapshots=snapshots,
         lineage=Lineage(database),
         searches=Searches(database),
         tags=Tags(database),
         descriptions=Descriptions(database),
+        events=EventLog(database),
         store=store,
         copies=copies,
         uploads=partial_uploads,
@@ -300,5 +308,5 @@ def _pinned(services: Services, reference: str) -> AdapterHandle:
     asked = Asked(adapter_id=reference)
     found = choose(asked, tenant=LOCAL, base=services.base, versions=services.snapshots.current())
     assert found.version is not None, "an explicit adapter never means the base"
-    require_base(found, base=services.base, base_digest=services.engine.get().outline.weights_digest)
+    require_servable(found, base=services.base, base_digest=services.engine.get().outline.weights_digest)
     return AdapterHandle(found.version.digest, LOCAL, found.model)

@@ -12,7 +12,7 @@ from graftwork.gateway.services import Services, tenant_of
 from graftwork.gateway.signature import Signature
 from graftwork.protocol.adapters import AdapterFields
 from graftwork.protocol.not_yet import refuse_not_yet_headers
-from graftwork.traffic.choice import Asked, choose, require_base
+from graftwork.traffic.choice import Asked, choose, require_servable
 from graftwork.traffic.handle import handle_of
 
 
@@ -34,7 +34,7 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
     """Who answers `request`.
 
     Raises:
-        UnknownModel, InvalidRequest, Refused: as `choose` and `require_base`.
+        UnknownModel, InvalidRequest, Forbidden, Refused: as `choose` and `require_servable`.
         Unavailable: there is no engine, or not yet.
     """
     refuse_not_yet_headers(request.headers)
@@ -44,7 +44,7 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
     decision = choose(asked, tenant=tenant, base=services.base, versions=services.snapshots.current())
     engine = services.engine.get()
     base_digest = engine.outline.weights_digest
-    require_base(decision, base=services.base, base_digest=base_digest)
+    require_servable(decision, base=services.base, base_digest=base_digest)
     signature = Signature(request.state.request_id, decision, base_digest)
     caller = Caller(tenant, priority=body.priority or 0, salt=body.cache_salt or "")
     return Chosen(engine, handle_of(decision, tenant), caller, signature)

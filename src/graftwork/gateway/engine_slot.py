@@ -106,6 +106,8 @@ class EngineSlot:
         self._started = False
         self._failure: BaseException | None = None
         self._stopping: asyncio.Future[None] | None = None
+        #: Set when the server was told to stop: what would go on for ever ends then.
+        self.closing = False
 
     @property
     def wanted(self) -> bool:

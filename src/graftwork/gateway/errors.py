@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
-from graftwork.errors import GraftworkError, Held, InvalidRequest, Refused, Unavailable, UnknownModel
+from graftwork.errors import Forbidden, GraftworkError, Held, InvalidRequest, Refused, Unavailable, UnknownModel
 from graftwork.gateway.disconnect import ClientGone
 from graftwork.gateway.request_body import WrongBody
 from graftwork.protocol.errors import Kind, kind_of, openai_error, problem
@@ -46,7 +46,7 @@ def answer_error(path: str, error: BaseException) -> Response:
         extra["field"] = error.field
     elif isinstance(error, UnknownModel):
         extra["field"] = "model"
-    elif isinstance(error, Refused):
+    elif isinstance(error, Forbidden | Refused):
         extra["problems"] = list(error.problems)
     elif isinstance(error, Held):
         extra["holders"] = list(error.holders)

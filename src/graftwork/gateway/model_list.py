@@ -13,7 +13,7 @@ from graftwork.gateway.openapi import inference
 from graftwork.gateway.services import Services, services_of, tenant_of
 from graftwork.protocol.answers import ModelInfo, ModelList
 from graftwork.registry.versions import Version
-from graftwork.traffic.choice import Asked, choose
+from graftwork.traffic.choice import Asked, choose, require_allowed
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], default_response_class=Response)
 
@@ -24,24 +24,28 @@ _NO_DATE = 0
 
 @router.get("", openapi_extra=inference(ModelList, errors=()))
 async def list_models(request: Request) -> Response:
-    """Everything that `model` may name: the base, and each adapter by its bare name."""
+    """Everything that may be called: the base, and each adapter by its bare name unless the policy forbids it."""
     services, tenant = services_of(request), tenant_of(request)
     snapshot = services.snapshots.current()
-    adapters = [
-        _adapter(name, choose(Asked(model=name), tenant=tenant, base=services.base, versions=snapshot).version)
+    found = [
+        choose(Asked(model=name), tenant=tenant, base=services.base, versions=snapshot)
         for name in snapshot.names(tenant)
         if name != services.base
     ]
+    adapters = [_adapter(one.route, version) for one in found for version in one.versions if not version.forbidden]
     return JSONResponse({"object": "list", "data": [_base(services), *adapters]})
 
 
-@router.get("/{model:path}", openapi_extra=inference(ModelInfo))
+@router.get("/{model:path}", openapi_extra=inference(ModelInfo, errors=(403, 404)))
 async def show_model(request: Request, model: str) -> Response:
-    """One model by any reference; 404 for what cannot be called."""
+    """One model by any reference; 404 for what is not there, 403 for what the policy forbids to serve."""
     services = services_of(request)
     asked = Asked(model=model)
     found = choose(asked, tenant=tenant_of(request), base=services.base, versions=services.snapshots.current())
-    return JSONResponse(_base(services) if found.version is None else _adapter(model, found.version))
+    if found.version is None:
+        return JSONResponse(_base(services))
+    require_allowed(found.version)
+    return JSONResponse(_adapter(model, found.version))
 
 
 def _base(services: Services) -> dict[str, Any]:
@@ -55,8 +59,7 @@ def _base(services: Services) -> dict[str, Any]:
     }
 
 
-def _adapter(name: str, version: Version | None) -> dict[str, Any]:
-    assert version is not None, "an adapter's name never means the base"
+def _adapter(name: str, version: Version) -> dict[str, Any]:
     return {
         "id": name,
         "object": "model",

@@ -31,7 +31,7 @@ def inference(
     *,
     body: type[Body] | None = None,
     chunk: type[BaseModel] | None = None,
-    errors: Sequence[int] = (404,),
+    errors: Sequence[int] = (403, 404),
 ) -> dict[str, Any]:
     """`openapi_extra` of a door under /v1, whose errors are OpenAI's; `chunk` is an event of it where it can stream."""
     content = _content(answer)

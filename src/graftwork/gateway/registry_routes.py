@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query
@@ -9,21 +10,33 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from graftwork.access.clock import read_time
+from graftwork.access.names import MAX_LENGTH
 from graftwork.artifacts.bundle import Manifest
 from graftwork.errors import GraftworkError, InvalidRequest, Refused
+from graftwork.gateway.etags import expected_of, tagged, tagged_version
 from graftwork.gateway.idempotency import once_of
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import actor_of, services_of, tenant_of
-from graftwork.protocol.registry import AliasBody, PromoteBody, PushBody, RollbackBody
-from graftwork.protocol.registry_answers import AdapterAnswer, AdapterList, History, VersionAnswer, VersionList
-from graftwork.registry.reference import parse_reference
+from graftwork.protocol.registry import MAX_REASON, AliasBody, PromoteBody, PushBody, RollbackBody
+from graftwork.protocol.registry_answers import (
+    AdapterAnswer,
+    AdapterList,
+    AliasAnswer,
+    AliasList,
+    History,
+    VersionAnswer,
+    VersionList,
+)
+from graftwork.registry.reference import parse_reference, place_of
 from graftwork.registry.versions import Version
 
 router = APIRouter(tags=["registry"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 
 DEFAULT_PAGE = 100
+At = Annotated[str | None, Query(max_length=64)]
 
 
 @router.get("/adapters", openapi_extra=ours({200: AdapterList}, errors=(400,)))
@@ -46,7 +59,7 @@ async def show_adapter(request: Request, name: str) -> Response:
     """One adapter with all its versions."""
     found = await _versions(request, name)
     production = next((version.label for version in found if "production" in version.aliases), None)
-    return JSONResponse({"name": name, "production": production, "versions": [one.to_json() for one in found]})
+    return tagged({"name": name, "production": production, "versions": [one.to_json() for one in found]})
 
 
 @router.get("/adapters/{name}/versions", openapi_extra=ours({200: VersionList}, errors=(400, 404)))
@@ -88,14 +101,15 @@ async def push(request: Request, name: str) -> Response:
 @router.get("/adapters/{name}/versions/{version}", openapi_extra=ours({200: VersionAnswer}, errors=(400, 404)))
 async def show_version(request: Request, name: str, version: str) -> Response:
     """One version by its number or its digest, with the account of its tensors."""
-    return await find_version(request, f"{name}{'@' if version.startswith('sha256:') else ':'}{version}")
+    return await find_version(request, place_of(name, version))
 
 
 @router.get("/versions", openapi_extra=ours({200: VersionAnswer}, errors=(400, 404)))
-async def find_version(request: Request, reference: str = Query()) -> Response:
-    """The version that a reference means, with the account of its tensors."""
-    version = await run_in_threadpool(services_of(request).registry.show, tenant_of(request), reference)
-    return JSONResponse(version.to_json())
+async def find_version(request: Request, reference: str = Query(), at: At = None) -> Response:
+    """The version that a reference means, with the account of its tensors; with `at`, what it meant then, and how
+    that version stood."""
+    registry, tenant = services_of(request).registry, tenant_of(request)
+    return tagged_version(await run_in_threadpool(registry.show, tenant, reference, at=_time(at)))
 
 
 @router.post("/adapters/{name}/promote", openapi_extra=ours({200: VersionAnswer}, body=PromoteBody, errors=(404, 409)))
@@ -112,7 +126,7 @@ async def promote(request: Request, name: str) -> Response:
         reason=body.reason,
         once=once_of(request, body),
     )
-    return JSONResponse(version.to_json())
+    return tagged_version(version)
 
 
 @router.post(
@@ -130,7 +144,23 @@ async def rollback(request: Request, name: str) -> Response:
         reason=body.reason,
         once=once_of(request, body),
     )
-    return JSONResponse(version.to_json())
+    return tagged_version(version)
+
+
+@router.get("/adapters/{name}/aliases", openapi_extra=ours({200: AliasList}, errors=(400, 404)))
+async def list_aliases(request: Request, name: str, at: At = None) -> Response:
+    """Where an adapter's aliases point, and since when; with `at`, where they did then."""
+    registry, tenant = services_of(request).registry, tenant_of(request)
+    found = await run_in_threadpool(registry.aliases, tenant, name, at=_time(at))
+    return tagged({"aliases": [one.to_json() for one in found]})
+
+
+@router.get("/adapters/{name}/aliases/{alias}", openapi_extra=ours({200: AliasAnswer}, errors=(400, 404)))
+async def show_alias(request: Request, name: str, alias: str, at: At = None) -> Response:
+    """Where one alias points, or did then; its ETag is the digest there, for `If-Match`."""
+    registry, tenant = services_of(request).registry, tenant_of(request)
+    found = await run_in_threadpool(registry.alias, tenant, name, alias, at=_time(at))
+    return tagged(found.to_json(), found.digest)
 
 
 @router.put(
@@ -138,7 +168,10 @@ async def rollback(request: Request, name: str) -> Response:
     openapi_extra=ours({200: VersionAnswer}, body=AliasBody, errors=(404, 409, 412)),
 )
 async def set_alias(request: Request, name: str, alias: str) -> Response:
-    """Point an alias at a version; 412 when `expected` says that it moved meanwhile."""
+    """Point an alias at a version; 412 when `If-Match`, `If-None-Match: *` or `expected` says that it moved meanwhile.
+
+    The answer's ETag is the alias's.
+    """
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, AliasBody)
     version = await run_in_threadpool(
@@ -147,33 +180,48 @@ async def set_alias(request: Request, name: str, alias: str) -> Response:
         name,
         alias,
         body.target,
-        expected=body.expected,
+        expected=expected_of(request, body.expected),
         actor=actor_of(request),
         reason=body.reason,
     )
-    return JSONResponse(version.to_json())
+    return tagged(version.to_json(), version.digest)
 
 
 @router.delete(
-    "/adapters/{name}/aliases/{alias}", status_code=204, openapi_extra=ours({204: None}, errors=(400, 403, 404, 409))
+    "/adapters/{name}/aliases/{alias}",
+    status_code=204,
+    openapi_extra=ours({204: None}, errors=(400, 403, 404, 409, 412)),
 )
-async def remove_alias(request: Request, name: str, alias: str) -> Response:
-    """Take an alias away."""
+async def remove_alias(
+    request: Request, name: str, alias: str, reason: str | None = Query(None, max_length=MAX_REASON)
+) -> Response:
+    """Take an alias away; 412 when `If-Match` says that it moved meanwhile."""
     await run_in_threadpool(
-        services_of(request).registry.remove_alias, tenant_of(request), name, alias, actor=actor_of(request)
+        services_of(request).registry.remove_alias,
+        tenant_of(request),
+        name,
+        alias,
+        expected=expected_of(request),
+        actor=actor_of(request),
+        reason=reason,
     )
     return Response(status_code=204)
 
 
 @router.get("/adapters/{name}/history", openapi_extra=ours({200: History}, errors=(400, 404)))
-async def history(request: Request, name: str) -> Response:
-    """Every event of one adapter, oldest first."""
-    found = await run_in_threadpool(services_of(request).registry.history, tenant_of(request), name)
+async def history(request: Request, name: str, alias: str | None = Query(None, max_length=MAX_LENGTH)) -> Response:
+    """Every event of one adapter, oldest first; or those that moved one of its aliases."""
+    registry, tenant = services_of(request).registry, tenant_of(request)
+    found = await run_in_threadpool(registry.history, tenant, name, alias=alias)
     return JSONResponse({"events": [event.to_json() for event in found]})
 
 
 async def _versions(request: Request, name: str) -> list[Version]:
     return await run_in_threadpool(services_of(request).registry.list_versions, tenant_of(request), name)
+
+
+def _time(at: str | None) -> str | None:
+    return read_time(at, field="at") if at is not None else None
 
 
 def _check_same_adapter(name: str, reference: str) -> None:

@@ -8,6 +8,7 @@ import uuid
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graftwork.access.request_id import request_scope
 from graftwork.errors import GraftworkError
 from graftwork.gateway.errors import answer_error
 from graftwork.telemetry import OTHER, Telemetry
@@ -18,7 +19,7 @@ REQUEST_HEADER = b"x-graftwork-request"
 
 
 class RequestScope:
-    """Gives each HTTP request an id in `scope["state"]["request_id"]` and in its answer's headers."""
+    """Gives each HTTP request an id in `scope["state"]["request_id"]`, in its answer's headers and in its events."""
 
     def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
         self._app = app
@@ -40,7 +41,8 @@ class RequestScope:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_signed)
+            with request_scope(request_id):
+                await self._app(scope, receive, send_signed)
         except Exception as error:
             if status and isinstance(error.__cause__, GraftworkError):  # the end of a stream that nobody can tell
                 log.warning("request %s broke off: %s", request_id, error.__cause__.message)

@@ -29,7 +29,7 @@ from graftwork.protocol.registry_answers import ResidencyList, VersionResidency
 from graftwork.protocol.residency import LoadBody, UnloadBody, UnpinBody
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
-from graftwork.traffic.choice import Asked, Decision, choose, require_base
+from graftwork.traffic.choice import Asked, Decision, choose, require_servable
 
 router = APIRouter(tags=["residency"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 
@@ -118,14 +118,14 @@ def follow(slot: EngineSlot, before: Snapshot, after: Snapshot) -> None:
             meant = old.aliases.get(alias)
             if meant is None or meant.digest == version.digest:
                 continue
-            if version.base_digest == engine.outline.weights_digest:
+            if version.base_digest == engine.outline.weights_digest and not version.forbidden:
                 engine.moved(meant.digest, AdapterHandle(version.digest, version.tenant, version.label))
 
 
 async def _load(request: Request, name: str, *, pin: bool) -> Response:
     services, body = services_of(request), await _body(request, LoadBody)
     decision, engine = _decide(services, request, name, body.reference), services.engine.get()
-    require_base(decision, base=services.base, base_digest=engine.outline.weights_digest)
+    require_servable(decision, base=services.base, base_digest=engine.outline.weights_digest)
     item = _Item.of(decision)
     there = await unless_gone(request.receive, engine.load(item.handle, pin=pin, wait_s=body.wait_s))
     return await _told(services, item, 200 if there else 202)

@@ -30,7 +30,7 @@ from graftwork.protocol.retention import (
     RetentionResource,
 )
 from graftwork.registry.retention.collector import Collected
-from graftwork.registry.retention.holders import Holder, HolderRule, Standing
+from graftwork.registry.retention.holders import Claims, Holder, HolderRule
 from graftwork.registry.retention.rules import EVERY, Rules
 from graftwork.registry.retention.sweep import Bounds, Item
 from graftwork.registry.versions import Version
@@ -175,7 +175,7 @@ def _pinned(services: Services) -> HolderRule:
     held = engine.residency() if engine is not None else {}
     pinned = {(one.tenant, digest) for digest, one in held.items() if one.pinned}
 
-    def pins(_: Standing, version: Version) -> Iterable[Holder]:
+    def pins(_: Claims, version: Version) -> Iterable[Holder]:
         if (version.tenant, version.digest) in pinned:
             yield Holder("pin", version.label, version.label, f"{version.label} is pinned in the server's memory")
 

@@ -89,6 +89,7 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter) or self._slot.failure is not None
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._slot.closing = True
         ending = asyncio.create_task(self._end_answers())
         try:
             await super().shutdown(sockets)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from graftwork.access.event_log import EventLog
 from graftwork.access.tenants import LOCAL
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import BlobStore
@@ -22,6 +23,7 @@ from graftwork.registry.cards.cards import Cards
 from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
+from graftwork.registry.lifecycle import Lifecycle
 from graftwork.registry.lineage.lineage import Lineage
 from graftwork.registry.push import PushService
 from graftwork.registry.registry import Registry
@@ -48,11 +50,13 @@ class Services:
     documents: Documents
     cards: Cards
     signatures: Signatures
+    lifecycle: Lifecycle
     snapshots: SnapshotReader
     lineage: Lineage
     searches: Searches
     tags: Tags
     descriptions: Descriptions
+    events: EventLog
     store: BlobStore
     copies: WorkingCopies
     uploads: Uploads

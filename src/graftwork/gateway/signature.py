@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import format_datetime
 from typing import Any
 
 from graftwork.traffic.choice import Decision
@@ -40,13 +42,29 @@ class Signature:
             "x-graftwork-route": self.decision.route,
             "x-graftwork-arm": self.decision.arm,
             "x-graftwork-decision": self.decision.reason,
+            **self._deprecation(),
         }
+
+    def _deprecation(self) -> dict[str, str]:
+        """Deprecation (RFC 9745: a date as in RFC 9651) and Sunset (RFC 8594: an HTTP date), of several the first."""
+        found = [version.deprecated for version in self.decision.versions if version.deprecated is not None]
+        if not found:
+            return {}
+        since = min(datetime.fromisoformat(one.since) for one in found)
+        until = [datetime.fromisoformat(one.until) for one in found if one.until is not None]
+        sunset = {"sunset": format_datetime(min(until), usegmt=True)} if until else {}
+        return {"deprecation": f"@{int(since.timestamp())}", **sunset}
 
     def to_json(self) -> dict[str, Any]:
         composition = self.decision.composition
         parts = [
             {"model": version.label, "digest": version.digest, "scale": scale}
             for version, scale in (composition.parts if composition else ())
+        ]
+        deprecated = [
+            {"model": version.label, **version.deprecated.to_json()}
+            for version in self.decision.versions
+            if version.deprecated is not None
         ]
         return {
             "request": self.request_id,
@@ -56,4 +74,5 @@ class Signature:
             "arm": self.decision.arm,
             "decision": self.decision.reason,
             **({"adapters": parts} if parts else {}),
+            **({"deprecated": deprecated} if deprecated else {}),
         }

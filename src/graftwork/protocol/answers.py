@@ -59,6 +59,15 @@ class SignedPart(Shape):
     scale: float
 
 
+class DeprecatedPart(Shape):
+    """A version that should no longer be used, why, since when, and when it is meant to go."""
+
+    model: str
+    message: str
+    since: str
+    until: str | None
+
+
 class Signed(Shape):
     """Who answered, and why that one; `version` is null where the base did."""
 
@@ -69,6 +78,7 @@ class Signed(Shape):
     arm: str
     decision: str
     adapters: list[SignedPart] = Field(default_factory=list)
+    deprecated: list[DeprecatedPart] = Field(default_factory=list)
 
 
 FinishReason = Literal["stop", "length", "tool_calls"]

@@ -10,6 +10,7 @@ from typing import Any
 from graftwork.errors import (
     Conflict,
     Damaged,
+    Forbidden,
     GenerationFailed,
     GraftworkError,
     Held,
@@ -45,6 +46,7 @@ ERRORS: tuple[Kind, ...] = (
     Kind(PreconditionFailed, 412, "precondition_failed", "conflict_error", "Precondition failed"),
     Kind(Held, 409, "held", "conflict_error", "Held"),
     Kind(Conflict, 409, "conflict", "conflict_error", "Conflict"),
+    Kind(Forbidden, 403, "forbidden", "permission_error", "Forbidden"),
     Kind(Refused, 422, "refused", "invalid_request_error", "Refused"),
     Kind(TooManyRequests, 429, "rate_limit_exceeded", "rate_limit_error", "Too many requests"),
     Kind(Unavailable, 503, "unavailable", "server_error", "Unavailable"),
@@ -103,8 +105,8 @@ def error_from(status: int, body: object, *, retry_after: str | None = None) -> 
 def _made(error: type[GraftworkError], message: str, shape: Mapping[str, Any]) -> GraftworkError:
     if issubclass(error, InvalidRequest):
         return error(message, field=shape.get("field"))
-    if error is Refused:
-        return Refused(message, problems=tuple(map(str, shape.get("problems") or ())))
+    if error in (Forbidden, Refused):
+        return error(message, problems=tuple(map(str, shape.get("problems") or ())))
     if error is Held:
         return Held(message, holders=[one for one in shape.get("holders") or () if isinstance(one, Mapping)])
     if error is UnknownModel:  # its constructor takes the reference; the message is already made

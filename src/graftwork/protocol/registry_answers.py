@@ -31,6 +31,14 @@ class Problem(Shape):
     holders: list[HolderAnswer] = Field(default_factory=list)
 
 
+class DeprecationAnswer(Shape):
+    """What to use instead of a version and why, since when, and when it is meant to go."""
+
+    message: str
+    since: str
+    until: str | None
+
+
 class VersionAnswer(Shape):
     """One version of an adapter; lists leave `metadata`, `account` and `same_content_as` out."""
 
@@ -51,6 +59,10 @@ class VersionAnswer(Shape):
     aliases: list[str]
     semantic_digest: str | None
     same_content_as: str | None = None
+    approval: Literal["pending", "approved", "rejected"]
+    signed_by: list[str]
+    deprecated: DeprecationAnswer | None
+    forbidden: list[str]
     metadata: dict[str, Any] | None = None
     account: dict[str, Any] | None = None
 
@@ -135,6 +147,25 @@ class VersionList(Shape):
     """An adapter's versions, the newest first."""
 
     versions: list[VersionAnswer]
+
+
+class AliasAnswer(Shape):
+    """Where an alias points, and who moved it there, when and why."""
+
+    adapter: str
+    alias: str
+    sequence: int
+    version: str
+    digest: str
+    moved_at: str
+    moved_by: str
+    reason: str | None
+
+
+class AliasList(Shape):
+    """An adapter's aliases, by name."""
+
+    aliases: list[AliasAnswer]
 
 
 class EventAnswer(Shape):

@@ -13,6 +13,7 @@ from graftwork.db.schema import adapters, versions
 from graftwork.errors import Conflict
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.pointers import PRODUCTION
+from graftwork.registry.rules.standing import Standing, read_standings
 from graftwork.registry.versions import LIVE, Version, counts, versions_at
 
 
@@ -68,10 +69,14 @@ def summaries(tx: Transaction, tenant: str, *, after: str, limit: int) -> list[A
     rows = tx.execute(query.order_by(adapters.c.name).limit(limit)).all()
     names = [row.name for row in rows]
     counted, pointers = counts(tx, tenant, names), aliases_of(tx, tenant, names)
+    standings = read_standings(tx, tenant, names)
     wanted = {(name, newest) for name, (_, newest) in counted.items()}
     wanted |= {(name, held[PRODUCTION]) for name, held in pointers.items() if PRODUCTION in held}
     found = {(version.adapter, version.sequence): version for version in versions_at(tx, tenant, wanted)}
-    return [_summary(row, counted[row.name], found, pointers.get(row.name, {})) for row in rows]
+    return [
+        _summary(row, counted[row.name], found, pointers.get(row.name, {}), standings.of(tenant, row.name))
+        for row in rows
+    ]
 
 
 def undescribe(tx: Transaction, tenant: str, name: str) -> None:
@@ -91,10 +96,11 @@ def _summary(
     counted: tuple[int, int],
     found: Mapping[tuple[str, int], Version],
     pointers: Mapping[str, int],
+    standing: Standing,
 ) -> AdapterSummary:
     def shown(sequence: int) -> Version:
         held = [alias for alias, target in pointers.items() if target == sequence]
-        return found[row.name, sequence].with_aliases(held)
+        return standing.of(found[row.name, sequence].with_aliases(held))
 
     number, newest = counted
     return AdapterSummary(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,6 +26,19 @@ class Once:
 
     key: str
     fingerprint: str  #: digest of door and body
+
+
+def once_only(
+    tx: Transaction, tenant: str, once: Once | None, change: Callable[[], tuple[Version, bool]], *, now: datetime
+) -> tuple[Version, bool]:
+    """What `change` makes; or what it made before, where the same request comes again."""
+    if once is None:
+        return change()
+    known = answered(tx, tenant, once)
+    if known is None:
+        known = change()
+        remember(tx, tenant, once, *known, now=now)
+    return known
 
 
 def recall(tx: Transaction, tenant: str, once: Once) -> dict[str, Any] | None:
@@ -85,7 +98,7 @@ def answered(tx: Transaction, tenant: str, once: Once) -> tuple[Version, bool] |
     if answer is None:
         return None
     version = version_at(tx, tenant, answer["adapter"], answer["sequence"])
-    return replace(version, stage=answer["stage"], aliases=tuple(answer["aliases"])), answer["created"]
+    return version.with_state(answer), answer["created"]
 
 
 def remember(tx: Transaction, tenant: str, once: Once, version: Version, created: bool, *, now: datetime) -> None:
@@ -93,8 +106,7 @@ def remember(tx: Transaction, tenant: str, once: Once, version: Version, created
     answer = {
         "adapter": version.adapter,
         "sequence": version.sequence,
-        "stage": version.stage,
-        "aliases": list(version.aliases),
         "created": created,
+        **version.state(),
     }
     keep(tx, tenant, once, answer, now=now)

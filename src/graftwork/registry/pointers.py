@@ -1,4 +1,4 @@
-"""Pointers: what setting an alias, promoting and rolling back change; values in, values out.
+"""Pointers: what setting an alias or a stage, promoting and rolling back change; values in, values out.
 
 `@production` and `@previous` move only by promote and rollback: `@production` is the version that a bare name
 means, alone in stage production, and `@previous` is the one that the next rollback goes back to. A version
@@ -12,18 +12,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from graftwork.errors import Conflict, NotFound, PreconditionFailed
+from graftwork.registry.rules.policy import Policy, require
+from graftwork.registry.rules.stages import Stage, check_transition
 
 if TYPE_CHECKING:
     from graftwork.access.events import Event
-    from graftwork.registry.versions import Stage, Version
+    from graftwork.registry.versions import Version
 
 PRODUCTION: Final = "production"
 PREVIOUS: Final = "previous"
-#: As `expected`: the alias must not be there yet.
+#: As `expected`: the alias must not be there yet, or must be there wherever it points.
 ABSENT: Final = "absent"
+PRESENT: Final = "present"
 
 ALIAS_SET: Final = "alias.set"
 ALIAS_REMOVED: Final = "alias.removed"
+STAGE_SET: Final = "stage.set"
 PROMOTED: Final = "version.promoted"
 ROLLED_BACK: Final = "version.rolled_back"
 
@@ -113,11 +117,36 @@ def plan_removal(aliases: Mapping[str, Version], alias: str, *, expected: str | 
     return Change(ALIAS_REMOVED, (Move(alias, before, None),))
 
 
-def plan_promote(aliases: Mapping[str, Version], target: Version) -> Change | None:
-    """Make a version the production version; the one it replaces is archived and becomes `@previous`."""
+def plan_stage(
+    aliases: Mapping[str, Version], target: Version, stage: Stage, policy: Policy, *, expected: Stage | None = None
+) -> Change | None:
+    """Put a version into a stage; into production as `plan_promote` does. None when it is there already.
+
+    Raises:
+        PreconditionFailed: it is not in the stage `expected`.
+        Conflict: from its stage nobody may put it there.
+        Forbidden: the policy does not allow it.
+    """
+    check_transition(target.label, target.stage, stage, expected=expected)
+    if stage == "production":
+        return plan_promote(aliases, target, policy)
+    if stage == target.stage:
+        return None
+    if stage == "staging":
+        require("staging", target, policy)
+    return Change(STAGE_SET, (), (StageChange(target, stage),))
+
+
+def plan_promote(aliases: Mapping[str, Version], target: Version, policy: Policy) -> Change | None:
+    """Make a version the production version; the one it replaces is archived and becomes `@previous`.
+
+    Raises:
+        Forbidden: the policy does not allow it.
+    """
     replaced = aliases.get(PRODUCTION)
     if replaced is not None and replaced.sequence == target.sequence:
         return None
+    require("production", target, policy)
     moves, stages = [Move(PRODUCTION, replaced, target)], [StageChange(target, "production")]
     if replaced is not None:
         moves.append(Move(PREVIOUS, aliases.get(PREVIOUS), replaced))
@@ -125,15 +154,17 @@ def plan_promote(aliases: Mapping[str, Version], target: Version) -> Change | No
     return Change(PROMOTED, tuple(moves), tuple(stages))
 
 
-def plan_rollback(aliases: Mapping[str, Version], trail: Sequence[Version]) -> Change:
+def plan_rollback(aliases: Mapping[str, Version], trail: Sequence[Version], policy: Policy) -> Change:
     """Go back one step along the trail of production versions (`production_trail`); the one left is archived.
 
     Raises:
         Conflict: there is nothing to go back to.
+        Forbidden: the policy does not allow the version to be in production any more.
     """
     if len(trail) < 2:
         raise Conflict("There is no earlier production version to roll back to; promote one by its reference.")
     further, target, left = trail[-3] if len(trail) > 2 else None, trail[-2], trail[-1]
+    require("production", target, policy, returning=True)
     moves = (Move(PRODUCTION, left, target), Move(PREVIOUS, aliases.get(PREVIOUS), further))
     return Change(ROLLED_BACK, moves, (StageChange(left, "archived"), StageChange(target, "production")))
 
@@ -173,8 +204,8 @@ def live_trail(trail: Iterable[int], live: Container[int]) -> list[int]:
 
 
 def check_expected(alias: str, actual: Version | None, expected: str | None) -> None:
-    """Raises PreconditionFailed when the alias is not at the digest `expected`, or is there when ABSENT."""
-    if expected is None or expected == (actual.digest if actual else ABSENT):
+    """Raises PreconditionFailed when the alias is not at `expected`: a digest, ABSENT or PRESENT; None is anywhere."""
+    if expected is None or expected == (actual.digest if actual else ABSENT) or (actual and expected == PRESENT):
         return
     where = f"at {actual.label} ({actual.digest})" if actual else "not set"
     raise PreconditionFailed(f"The alias @{alias} is {where}, not at {expected} as you expected; look again.")

@@ -23,6 +23,7 @@ from graftwork.registry.idempotency import Once
 from graftwork.registry.metadata import completed
 from graftwork.registry.registry import Registry
 from graftwork.registry.retention.collection import collected_since
+from graftwork.registry.retention.owner import claim
 from graftwork.registry.search.described import described_by
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.versions import Version
@@ -150,6 +151,7 @@ class PushService:
                 once=once,
                 still_stored=lambda tx: self._check_again(tx, tenant, manifest, seen),
             )
+        claim(self._store, tenant, lambda: self._registry.history(tenant, name)[-1].hash)
         return PushResult(version, created, account)
 
     def _said(self, tenant: str, metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sqlalchemy import and_, select
 
 from graftwork.access.names import check_name
@@ -13,6 +11,7 @@ from graftwork.errors import NotFound
 from graftwork.registry.adapters import has_versions
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.reference import Reference, parse_reference
+from graftwork.registry.rules.standing import standing_of
 from graftwork.registry.versions import Version, version_at, versions_of
 from graftwork.registry.view import AdapterView
 
@@ -29,7 +28,7 @@ def view_of(tx: Transaction, tenant: str, name: str) -> AdapterView:
     """
     check_name(name, what="adapter")
     pointers = aliases_of(tx, tenant, [name]).get(name, {})
-    view = AdapterView.of(versions_of(tx, tenant, name), pointers)
+    view = AdapterView.of(versions_of(tx, tenant, name), pointers, standing_of(tx, tenant, name))
     if view is None:
         raise nowhere(name)
     return view
@@ -66,8 +65,8 @@ def find(view: AdapterView, reference: Reference) -> Version:
 
 
 def whole(tx: Transaction, version: Version) -> Version:
-    """The version as it stands now, with its metadata, its account and its aliases."""
+    """The version as it stands now, with its metadata and its account."""
     pointers = aliases_of(tx, version.tenant, [version.adapter]).get(version.adapter, {})
     found = version_at(tx, version.tenant, version.adapter, version.sequence)
     held = (alias for alias, sequence in pointers.items() if sequence == version.sequence)
-    return replace(found, aliases=tuple(sorted(held)))
+    return standing_of(tx, version.tenant, version.adapter).of(found.with_aliases(held))

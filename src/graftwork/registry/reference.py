@@ -97,6 +97,11 @@ def parse_reference(text: str) -> Reference:
         ) from exc
 
 
+def place_of(name: str, version: str) -> str:
+    """The reference to a version that a path names by its number or its digest."""
+    return f"{name}{'@' if version.startswith('sha256:') else ':'}{version}"
+
+
 def _parse(text: str, *, uri: bool) -> Reference:
     path, selector = _split(text)
     parts = path.split("/")

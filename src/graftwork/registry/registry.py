@@ -13,21 +13,21 @@ from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.bundle import Manifest
 from graftwork.artifacts.digest import check_digest
 from graftwork.db import Database, Transaction
-from graftwork.errors import InvalidRequest
-from graftwork.registry import adapters, aliases, idempotency, pointers, versions
+from graftwork.errors import InvalidRequest, NotFound
+from graftwork.registry import adapters, pointers, versions
 from graftwork.registry.adapters import AdapterSummary
-from graftwork.registry.idempotency import Once
+from graftwork.registry.changes import apply
+from graftwork.registry.idempotency import Once, once_only
 from graftwork.registry.page import Page, check_page_size
-from graftwork.registry.pointers import Change
+from graftwork.registry.past import Pointer, moves_of, pointers_in, until, view_at
 from graftwork.registry.reading import find, parsed, view_for, view_of, whole
-from graftwork.registry.reference import Reference
+from graftwork.registry.reference import Reference, Sequence
 from graftwork.registry.registration import register
 from graftwork.registry.resolving import resolve
 from graftwork.registry.search.indexing import NOTHING, Described
 from graftwork.registry.semantic_version import parse_semver
 from graftwork.registry.subjects import subject_of
 from graftwork.registry.versions import Version, frozen_json
-from graftwork.registry.view import AdapterView
 
 MAX_METADATA_BYTES = 1 << 18
 MAX_ACCOUNT_BYTES = 1 << 26
@@ -107,7 +107,7 @@ class Registry:
             return register(tx, version, described)
 
         with self._database.transaction() as tx:
-            return self._once(tx, version.tenant, once, change)
+            return once_only(tx, version.tenant, once, change, now=self._clock())
 
     def list_adapters(
         self, tenant: str, *, page_size: int = 100, page_token: str | None = None
@@ -136,14 +136,24 @@ class Registry:
         with self._database.reading() as tx:
             return events.head(tx)
 
-    def show(self, tenant: str, reference: Reference | str) -> Version:
-        """The version that a reference names, with its metadata and its account."""
+    def show(self, tenant: str, reference: Reference | str, *, at: str | None = None) -> Version:
+        """The version that a reference names, with its metadata and its account.
+
+        Args:
+            at: what it named at that time and how the version stood then, by the log; as `timestamp` writes it.
+        """
         wanted = parsed(reference)
         with self._database.reading() as tx:
-            return whole(tx, resolve(tx, tenant, wanted))
+            if at is None:
+                return whole(tx, resolve(tx, tenant, wanted))
+            view = view_for(tx, tenant, wanted)
+            found = find(view_at(tx, view, at), wanted)
+            if view.find(Sequence(found.sequence)) is None:  # though its bytes may have been pushed again
+                raise NotFound(f"{found.label} has been deleted since; `graftwork history {view.name}` tells of it.")
+            return versions.version_at(tx, found.tenant, found.adapter, found.sequence).with_state(found.state())
 
     def resolve(self, tenant: str, reference: Reference | str) -> Version:
-        """The same without metadata and account, which may be long."""
+        """Which version that is: without metadata and account, which may be long, and without what was said of it."""
         wanted = parsed(reference)
         with self._database.reading() as tx:
             return resolve(tx, tenant, wanted)
@@ -164,7 +174,7 @@ class Registry:
         """Point an alias at a version; no event when it points there already.
 
         Args:
-            expected: the digest it must point at now, "absent" for nowhere, or None for anywhere.
+            expected: the digest it must point at now, ABSENT for nowhere, PRESENT for somewhere, or None for either.
 
         Raises:
             PreconditionFailed: it does not point where you expected.
@@ -177,7 +187,8 @@ class Registry:
         with self._database.transaction() as tx:
             view = view_for(tx, tenant, wanted)
             found = find(view, wanted)
-            self._apply(tx, view, pointers.plan_alias(view.aliases, alias, found, expected=expected), actor, reason)
+            change = pointers.plan_alias(view.aliases, alias, found, expected=expected)
+            apply(tx, view, change, actor=actor, reason=reason, at=self._now())
             return whole(tx, found)
 
     def remove_alias(
@@ -194,7 +205,8 @@ class Registry:
         check_name(alias, what="alias")
         with self._database.transaction() as tx:
             view = view_of(tx, tenant, name)
-            self._apply(tx, view, pointers.plan_removal(view.aliases, alias, expected=expected), actor, reason)
+            change = pointers.plan_removal(view.aliases, alias, expected=expected)
+            apply(tx, view, change, actor=actor, reason=reason, at=self._now())
 
     def promote(
         self,
@@ -208,17 +220,21 @@ class Registry:
         """Make a version the one a bare name means; the one it replaces is archived and is `@previous`.
 
         Nothing happens, and no event is written, when it is that already.
+
+        Raises:
+            Forbidden: the policy demands what it lacks.
         """
         wanted = parsed(reference)
 
         def change() -> tuple[Version, bool]:
             view = view_for(tx, tenant, wanted)
             found = find(view, wanted)
-            self._apply(tx, view, pointers.plan_promote(view.aliases, found), actor, reason)
+            step = pointers.plan_promote(view.aliases, found, view.standing.policy)
+            apply(tx, view, step, actor=actor, reason=reason, at=self._now())
             return whole(tx, found), False
 
         with self._database.transaction() as tx:
-            return self._once(tx, tenant, once, change)[0]
+            return once_only(tx, tenant, once, change, now=self._clock())[0]
 
     def rollback(
         self, tenant: str, name: str, *, actor: str, reason: str | None = None, once: Once | None = None
@@ -227,50 +243,49 @@ class Registry:
 
         Raises:
             Conflict: there is no earlier production version.
+            Forbidden: the policy demands what that one lacks.
         """
 
         def change() -> tuple[Version, bool]:
             view = view_of(tx, tenant, name)
             by_sequence = {version.sequence: version for version in view.versions}
-            passed = pointers.production_trail(events.read_events(tx, tenant, subject_of(name)))
-            trail = pointers.live_trail(passed, by_sequence)
-            step = pointers.plan_rollback(view.aliases, [by_sequence[sequence] for sequence in trail])
-            self._apply(tx, view, step, actor, reason)
-            return whole(tx, by_sequence[trail[-2]]), False
+            trail = pointers.production_trail(events.read_events(tx, tenant, subject_of(name)))
+            passed = [by_sequence[sequence] for sequence in pointers.live_trail(trail, by_sequence)]
+            step = pointers.plan_rollback(view.aliases, passed, view.standing.policy)
+            apply(tx, view, step, actor=actor, reason=reason, at=self._now())
+            return whole(tx, passed[-2]), False
 
         with self._database.transaction() as tx:
-            return self._once(tx, tenant, once, change)[0]
+            return once_only(tx, tenant, once, change, now=self._clock())[0]
 
-    def history(self, tenant: str, name: str) -> list[Event]:
-        """Every event about an adapter, the oldest first; also of one that was deleted."""
+    def aliases(self, tenant: str, name: str, *, at: str | None = None) -> list[Pointer]:
+        """Where an adapter's aliases point, by name, and since when; or where they did at a time."""
+        found = pointers_in(name, until(self.history(tenant, name), at))
+        return [found[alias] for alias in sorted(found)]
+
+    def alias(self, tenant: str, name: str, alias: str, *, at: str | None = None) -> Pointer:
+        """One of them.
+
+        Raises:
+            NotFound: there is none, or was none then.
+        """
+        for pointer in self.aliases(tenant, name, at=at):
+            if pointer.alias == alias:
+                return pointer
+        check_name(alias, what="alias")
+        raise NotFound(f"There {'is' if at is None else 'was'} no alias {name}@{alias}{f' at {at}' if at else ''}.")
+
+    def history(self, tenant: str, name: str, *, alias: str | None = None) -> list[Event]:
+        """Every event about an adapter, the oldest first; or only those that moved one of its aliases.
+
+        Also of one that was deleted.
+        """
         check_name(name, what="adapter")
         with self._database.reading() as tx:
             if adapters.last_sequence(tx, tenant, name) is None:
                 view_of(tx, tenant, name)  # raises
-            return events.read_events(tx, tenant, subject_of(name))
-
-    def _once(
-        self, tx: Transaction, tenant: str, once: Once | None, change: Callable[[], tuple[Version, bool]]
-    ) -> tuple[Version, bool]:
-        """What `change` makes; or what it made before, where the same request comes again."""
-        if once is None:
-            return change()
-        known = idempotency.answered(tx, tenant, once)
-        if known is None:
-            known = change()
-            idempotency.remember(tx, tenant, once, *known, now=self._clock())
-        return known
-
-    def _apply(self, tx: Transaction, view: AdapterView, change: Change | None, actor: str, reason: str | None) -> None:
-        if change is None:
-            return
-        now = self._now()
-        for stage in change.stages:
-            versions.set_stage(tx, stage.version, stage.after)
-        for move in change.moves:
-            before, after = (end.sequence if end else None for end in (move.before, move.after))
-            aliases.move(tx, view.tenant, view.name, move.alias, before=before, after=after, at=now, actor=actor)
-        events.append(tx, view.tenant, actor, change.kind, subject_of(view.name), change.payload(reason), at=now)
+            found = events.read_events(tx, tenant, subject_of(name))
+        return found if alias is None else moves_of(found, check_name(alias, what="alias"))
 
     def _now(self) -> str:
         return timestamp(self._clock())

@@ -5,7 +5,6 @@ Whoever signs does it at home: the server is given a signature and a public key,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,10 +23,9 @@ from graftwork.registry import idempotency
 from graftwork.registry.idempotency import Once
 from graftwork.registry.reference import Reference
 from graftwork.registry.resolving import resolve, still
-from graftwork.registry.subjects import subject_of
+from graftwork.registry.subjects import SIGNATURE_ADDED, subject_of
 from graftwork.registry.versions import Version
 
-ADDED = "signature.added"
 MAX_SIGNATURES: Final = 100
 
 
@@ -50,16 +48,6 @@ class Signature:
     @classmethod
     def from_row(cls, row: Row[Any]) -> Signature:
         return cls(**{name: getattr(row, name) for name in cls.__dataclass_fields__})
-
-
-def signed_by(records: Iterable[Signature], keys: Collection[str]) -> tuple[str, ...]:
-    """Why a version is not signed by each of `keys` (fingerprints); empty where it is.
-
-    A record is there only where its signature held over the version's files, and versions never change: so the
-    fingerprints are all that is to be compared.
-    """
-    held = {record.fingerprint for record in records}
-    return tuple(f"It is not signed by the key {key}." for key in keys if key not in held)
 
 
 class Signatures:
@@ -135,8 +123,8 @@ class Signatures:
             "algorithm": made.algorithm,
             "bundle": made.bundle,
         }
-        subject = subject_of(version.adapter)
-        events.append(tx, version.tenant, made.created_by, ADDED, subject, {**version.brief(), **told}, at=now)
+        subject, payload = subject_of(version.adapter), {**version.brief(), **told}
+        events.append(tx, version.tenant, made.created_by, SIGNATURE_ADDED, subject, payload, at=now)
         return number, True
 
 

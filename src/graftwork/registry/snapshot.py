@@ -12,6 +12,8 @@ from graftwork.db import Database, Transaction
 from graftwork.errors import NotFound, UnknownModel
 from graftwork.registry.aliases import aliases_of, all_aliases
 from graftwork.registry.reference import Reference
+from graftwork.registry.rules.policy import POLICY_SUBJECT
+from graftwork.registry.rules.standing import read_standings, standing_of
 from graftwork.registry.subjects import name_in
 from graftwork.registry.versions import Version, all_versions, versions_of
 from graftwork.registry.view import AdapterView
@@ -49,10 +51,15 @@ class Snapshot:
         Raises:
             NotFound: this tenant has none.
         """
+        for version in self.all_with_digest(tenant, digest):
+            return version
+        raise NotFound(f"There is no version with the digest {digest}.")
+
+    def all_with_digest(self, tenant: str, digest: str) -> Iterator[Version]:
+        """One of each adapter that has these bytes."""
         for view in self.adapters.values():
             if view.tenant == tenant and (found := view.by_digest.get(digest)) is not None:
-                return found
-        raise NotFound(f"There is no version with the digest {digest}.")
+                yield found
 
 
 EMPTY = Snapshot(0, {})
@@ -114,31 +121,28 @@ def read_snapshot(database: Database, known: Snapshot = EMPTY) -> Snapshot:
     """The snapshot of this moment; `known` itself when the log has not grown since.
 
     Only adapters that the log has events about since `known` are read again: every change writes its event,
-    so the others are as they were.
+    so the others are as they were. A tenant's policy is about so many of them that all are read at once.
     """
     with database.reading() as tx:
         position = events.head(tx)
         if position == known.position:
             return known
-        if known is EMPTY:
+        subjects = events.subjects_after(tx, known.position) if known is not EMPTY else set()
+        if known is EMPTY or any(subject == POLICY_SUBJECT for _, subject in subjects):
             return Snapshot(position, dict(_all_views(tx)))
-        changed = {key: _one_view(tx, *key) for key in _changed(tx, known.position)}
-        views = {key: view for key, view in {**known.adapters, **changed}.items() if view is not None}
-        return Snapshot(position, dict(sorted(views.items())))
+        keys = {(tenant, name) for tenant, subject in subjects if (name := name_in(subject)) is not None}
+        views = {**known.adapters, **{key: _one_view(tx, *key) for key in keys}}
+        return Snapshot(position, {key: view for key, view in sorted(views.items()) if view is not None})
 
 
 def _all_views(tx: Transaction) -> Iterator[tuple[tuple[str, str], AdapterView]]:
-    pointers = all_aliases(tx)
+    pointers, standings = all_aliases(tx), read_standings(tx)
     for key, group in groupby(all_versions(tx), key=lambda version: (version.tenant, version.adapter)):
-        view = AdapterView.of(group, pointers.get(key, {}))
+        view = AdapterView.of(group, pointers.get(key, {}), standings.of(*key))
         assert view is not None, "a group has at least one version"
         yield key, view
 
 
 def _one_view(tx: Transaction, tenant: str, name: str) -> AdapterView | None:
-    return AdapterView.of(versions_of(tx, tenant, name), aliases_of(tx, tenant, [name]).get(name, {}))
-
-
-def _changed(tx: Transaction, after: int) -> set[tuple[str, str]]:
-    subjects = events.subjects_after(tx, after)
-    return {(tenant, name) for tenant, subject in subjects if (name := name_in(subject)) is not None}
+    pointers = aliases_of(tx, tenant, [name]).get(name, {})
+    return AdapterView.of(versions_of(tx, tenant, name), pointers, standing_of(tx, tenant, name))

@@ -1,8 +1,14 @@
-"""Subjects: what an event says that it is about."""
+"""Subjects: what an event says that it is about; and the kinds of events that others read than write them."""
 
 from __future__ import annotations
 
+from typing import Final
+
 ADAPTERS = "adapters/"
+
+VERSION_DELETED: Final = "version.deleted"
+ADAPTER_DELETED: Final = "adapter.deleted"
+SIGNATURE_ADDED: Final = "signature.added"
 
 
 def subject_of(name: str) -> str:

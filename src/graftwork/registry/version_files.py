@@ -31,6 +31,10 @@ class VersionFiles:
         with self.copies.lease(tenant, version.manifest) as folder:
             yield folder
 
+    def wanted(self, tenant: str, digest: str) -> bool:
+        """Whether the tenant has a version with this digest that its policy lets serve."""
+        return any(not version.forbidden for version in self.snapshots.current().all_with_digest(tenant, digest))
+
     def remove(self, tenant: str, digest: str) -> None:
         """Take the working copy away, unless somebody reads it; the next load makes it again."""
         self.copies.remove(tenant, digest)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, func, select, update
 
 from graftwork.artifacts.bundle import Manifest
 from graftwork.db import Transaction
-from graftwork.db.canonical import canonical, parse
+from graftwork.db.canonical import canonical, parse, sha256
 from graftwork.db.keys import rows_at
 from graftwork.db.schema import versions
 from graftwork.errors import Conflict, InvalidRequest
 from graftwork.registry.frozen import FrozenDict, freeze
+from graftwork.registry.rules.approval import Approval
+from graftwork.registry.rules.deprecation import Deprecation
+from graftwork.registry.rules.stages import Stage
 
-Stage = Literal["development", "staging", "production", "archived"]
 #: What only reads of one version bring.
 HEAVY = ("metadata", "account")
 _WHERE_READ = (*HEAVY, "same_content_as")
@@ -26,7 +28,7 @@ MARK = "deleted_at"
 
 @dataclass(frozen=True)
 class Version:
-    """One version. Everything but its stage and its aliases stays as it was registered."""
+    """One version. Everything but its `state` stays as it was registered."""
 
     tenant: str
     adapter: str
@@ -46,11 +48,16 @@ class Version:
     metadata: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     #: What became of every tensor.
     account: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
-    aliases: tuple[str, ...] = ()  #: sorted; filled by reads
     #: Of what the adapter computes, however its files were written; None of versions older than this field.
     semantic_digest: str | None = None
     #: The earliest version of this adapter before it with that digest; filled by reads of one version.
     same_content_as: str | None = field(default=None, compare=False)
+    # Filled by reads, as the stage is.
+    aliases: tuple[str, ...] = ()  #: sorted
+    approval: Approval = "pending"
+    signed_by: tuple[str, ...] = ()  #: fingerprints of public keys, sorted
+    deprecated: Deprecation | None = None
+    forbidden: tuple[str, ...] = ()  #: why the policy forbids to serve it
 
     @property
     def label(self) -> str:
@@ -64,8 +71,37 @@ class Version:
     def to_json(self) -> dict[str, Any]:
         """Every field as JSON; `metadata`, `account` and `same_content_as` are left out where there are none."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        data |= {"manifest": self.manifest.to_json(), "aliases": list(self.aliases)}
+        data |= {"manifest": self.manifest.to_json(), **self.state()}
         return {name: value for name, value in data.items() if name not in _WHERE_READ or value is not None}
+
+    def state(self) -> dict[str, Any]:
+        """What may change of it, as JSON."""
+        return {
+            "stage": self.stage,
+            "aliases": list(self.aliases),
+            "approval": self.approval,
+            "signed_by": list(self.signed_by),
+            "deprecated": self.deprecated.to_json() if self.deprecated else None,
+            "forbidden": list(self.forbidden),
+        }
+
+    def with_state(self, state: Mapping[str, Any]) -> Version:
+        """The version in a state that `state` told of."""
+        deprecated = state.get("deprecated")
+        return replace(
+            self,
+            stage=state["stage"],
+            aliases=tuple(state["aliases"]),
+            approval=state.get("approval", "pending"),
+            signed_by=tuple(state.get("signed_by", ())),
+            deprecated=Deprecation.from_json(deprecated) if deprecated else None,
+            forbidden=tuple(state.get("forbidden", ())),
+        )
+
+    @property
+    def etag(self) -> str:
+        """Another one whenever anything of the version has changed."""
+        return sha256(canonical([self.tenant, self.adapter, self.sequence, self.state()], what="state"))
 
     def with_aliases(self, aliases: Iterable[str]) -> Version:
         return replace(self, aliases=tuple(sorted(aliases)))
@@ -111,6 +147,12 @@ def all_versions(tx: Transaction) -> list[Version]:
 def versions_of(tx: Transaction, tenant: str, adapter: str) -> list[Version]:
     """One adapter's versions without metadata and account, in the order they were pushed."""
     query = select(*LIGHT).where(_of(tenant, adapter), LIVE).order_by(versions.c.sequence)
+    return [Version.from_row(row) for row in tx.execute(query)]
+
+
+def ever_of(tx: Transaction, tenant: str, adapter: str) -> list[Version]:
+    """The same with those that were deleted."""
+    query = select(*LIGHT).where(_of(tenant, adapter)).order_by(versions.c.sequence)
     return [Version.from_row(row) for row in tx.execute(query)]
 
 

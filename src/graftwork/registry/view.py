@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from graftwork.registry.pointers import PRODUCTION
 from graftwork.registry.reference import Alias, Digest, Selector, Semver, Sequence
+from graftwork.registry.rules.standing import Standing
 from graftwork.registry.versions import Version
 
 
 @dataclass(frozen=True)
 class AdapterView:
-    """Immutable; `versions` in the order they were pushed, at least one, each with its aliases."""
+    """Immutable; `versions` in the order they were pushed, at least one, each in the state it has."""
 
     tenant: str
     name: str
     versions: tuple[Version, ...]
     aliases: Mapping[str, Version]
+    standing: Standing = field(default_factory=Standing)
 
     @classmethod
-    def of(cls, versions: Iterable[Version], pointers: Mapping[str, int]) -> AdapterView | None:
-        """The view of one adapter's versions, in order, and its aliases; None without versions."""
+    def of(
+        cls, versions: Iterable[Version], pointers: Mapping[str, int], standing: Standing | None = None
+    ) -> AdapterView | None:
+        """The view of one adapter's versions, in order, its aliases and what else was said; None without versions."""
+        standing = standing or Standing()
         held: dict[int, list[str]] = {}
         for alias, sequence in pointers.items():
             held.setdefault(sequence, []).append(alias)
         found = tuple(
-            version.with_aliases(held[version.sequence]) if version.sequence in held else version
+            standing.of(version.with_aliases(held[version.sequence]) if version.sequence in held else version)
             for version in versions
         )
         if not found:
             return None
         by_sequence = {version.sequence: version for version in found}
         aliases = {alias: by_sequence[sequence] for alias, sequence in pointers.items()}
-        return cls(found[0].tenant, found[0].adapter, found, aliases)
+        return cls(found[0].tenant, found[0].adapter, found, aliases, standing)
 
     @property
     def newest(self) -> Version:

@@ -17,6 +17,7 @@ from typing import Protocol
 from graftwork.access.names import DEFAULT
 from graftwork.errors import InvalidRequest, NotFound, Refused, UnknownModel
 from graftwork.registry.reference import Newest, Reference, parse_reference
+from graftwork.registry.rules.policy import forbid
 from graftwork.registry.versions import Version
 from graftwork.traffic.composition import Composition
 
@@ -104,19 +105,28 @@ def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver) -> Decis
     return _adapter(asked.model, "model", tenant, versions)
 
 
-def require_base(decision: Decision, *, base: str, base_digest: str) -> None:
-    """Make sure that the version was pushed for the weights that run here: shapes alone would not tell.
+def require_servable(decision: Decision, *, base: str, base_digest: str) -> None:
+    """Make sure that the policy lets what was chosen serve, and that it was pushed for the weights that run here.
+
+    Shapes alone would not tell of other weights.
 
     Raises:
+        Forbidden: with what the policy demands and the version lacks.
         Refused: naming both bases.
     """
     for version in decision.versions:
+        require_allowed(version)
         if version.base_digest == base_digest:
             continue
         raise Refused(
             f"{version.label} was pushed for the base {version.base} ({version.base_digest[:19]}), but this server "
             f"runs {base} ({base_digest[:19]}). Push the adapter again on this base, or serve it on its own."
         )
+
+
+def require_allowed(version: Version) -> None:
+    """Raises Forbidden where the policy does not let the version serve."""
+    forbid(f"The policy forbids to serve {version.label}", version.forbidden)
 
 
 def _composed(named: Sequence[tuple[str, float]], tenant: str, base: str, versions: Resolver) -> Decision:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from graftwork.access.events import verify_chain
+from graftwork.access.events import Event, verify_chain
 from graftwork.db.schema import signatures
 from graftwork.errors import Conflict, GraftworkError, Unavailable
 from graftwork.models.base_identity import BaseIdentity
@@ -151,7 +151,7 @@ def test_of_two_collections_the_older_one_stops(yard: Yard, monkeypatch: pytest.
     yard.upload(WEIGHTS)
     real = collection.begin
 
-    def overtaken(*args: object, **kwargs: object) -> int:
+    def overtaken(*args: object, **kwargs: object) -> Event:
         begun = real(*args, **kwargs)  # type: ignore[arg-type]
         real(*args, **kwargs)  # type: ignore[arg-type]
         return begun

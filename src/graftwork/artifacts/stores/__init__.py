@@ -73,6 +73,14 @@ class BlobStore(Protocol):
         """Remove the blob, or the one in quarantine; does nothing where there is none."""
         ...
 
+    def note(self, tenant: str) -> str | None:
+        """What `set_note` wrote last beside the tenant's blobs; None where there is nothing."""
+        ...
+
+    def set_note(self, tenant: str, text: str) -> None:
+        """Write a line down in plain, in place of the one before."""
+        ...
+
 
 def open_store(url: str, keyring: Path | None = None) -> BlobStore:
     """The store at a URL: `file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.

@@ -7,6 +7,8 @@ from typing import Final, Protocol
 
 #: Where below its tenant damaged bytes are set aside.
 QUARANTINE: Final = "quarantine"
+#: Where below its tenant the note lies.
+NOTE: Final = "note"
 #: Where there are blobs of any form: a store that is sealed from now on still has what was plain.
 FOLDERS: Final = ("sha256", "sealed")
 

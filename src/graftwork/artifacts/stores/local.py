@@ -16,7 +16,7 @@ from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import CHUNK_BYTES, arrives, check_digest, digest_named, hex_of, verified
 from graftwork.artifacts.partial import partial_folder, sweep
 from graftwork.artifacts.stored import Stored
-from graftwork.artifacts.stores.form import FOLDERS, PLAIN, QUARANTINE, Form
+from graftwork.artifacts.stores.form import FOLDERS, NOTE, PLAIN, QUARANTINE, Form
 from graftwork.errors import Damaged, InvalidRequest, Unavailable
 
 #: What says that there is no such file, or something else in its place; any other error is of the moment, not of it.
@@ -45,15 +45,8 @@ class LocalStore:
 
     def put(self, tenant: str, digest: str, chunks: Iterable[bytes]) -> int:
         path = self._path(tenant, digest)
-        with _translated(path, "written"), self._partial() as (partial, file):
-            blob = verified(chunks, digest, what=f"Upload of {digest}")
-            size = sum(file.write(chunk) for chunk in self._form.stored(tenant, digest, blob))
-            file.flush()
-            os.fsync(file.fileno())
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.replace(path)
-            _flush_folder(path.parent)
-        return self._form.plain_size(size)
+        blob = verified(chunks, digest, what=f"Upload of {digest}")
+        return self._form.plain_size(self._write(path, self._form.stored(tenant, digest, blob)))
 
     def has(self, tenant: str, digest: str) -> int | None:
         path = self._path(tenant, digest)
@@ -94,6 +87,27 @@ class LocalStore:
         for path in places:
             with _translated(path, "written"):
                 path.unlink(missing_ok=True)
+
+    def note(self, tenant: str) -> str | None:
+        path = self._root / check_tenant(tenant) / NOTE
+        with _translated(path, "read"):
+            try:
+                return path.read_text(encoding="utf-8", errors="replace")
+            except FileNotFoundError:
+                return None
+
+    def set_note(self, tenant: str, text: str) -> None:
+        self._write(self._root / check_tenant(tenant) / NOTE, [text.encode()])
+
+    def _write(self, path: Path, chunks: Iterable[bytes]) -> int:
+        with _translated(path, "written"), self._partial() as (partial, file):
+            size = sum(map(file.write, chunks))
+            file.flush()
+            os.fsync(file.fileno())
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.replace(path)
+            _flush_folder(path.parent)
+        return size
 
     def _path(self, tenant: str, digest: str) -> Path:
         name = hex_of(check_digest(digest))

@@ -18,6 +18,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.blobs: dict[tuple[str, str], bytes] = {}
         self.aside: dict[tuple[str, str], bytes] = {}
+        self._notes: dict[str, str] = {}
         self._written: dict[tuple[str, str], float] = {}
 
     @classmethod
@@ -49,6 +50,12 @@ class MemoryStore:
 
     def delete(self, tenant: str, digest: str, *, aside: bool = False) -> None:
         self._held(aside).pop(_key(tenant, digest), None)
+
+    def note(self, tenant: str) -> str | None:
+        return self._notes.get(check_tenant(tenant))
+
+    def set_note(self, tenant: str, text: str) -> None:
+        self._notes[check_tenant(tenant)] = text
 
     def _held(self, aside: bool) -> dict[tuple[str, str], bytes]:
         return self.aside if aside else self.blobs

@@ -21,7 +21,7 @@ from obstore.store import from_url
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.digest import arrives, check_digest, digest_named, hex_of, verified
 from graftwork.artifacts.stored import Stored
-from graftwork.artifacts.stores.form import FOLDERS, PLAIN, QUARANTINE, Form, pieces
+from graftwork.artifacts.stores.form import FOLDERS, NOTE, PLAIN, QUARANTINE, Form, pieces
 from graftwork.errors import Damaged, Unavailable
 
 if TYPE_CHECKING:
@@ -109,6 +109,19 @@ class ObjectStore:
         for folder in (QUARANTINE,) if aside else FOLDERS:
             with self._translated("written"), suppress(FileNotFoundError):
                 obstore.delete(self._store, self._key(tenant, digest, folder))
+
+    def note(self, tenant: str) -> str | None:
+        with self._translated("read"):
+            try:
+                return bytes(obstore.get(self._store, f"{check_tenant(tenant)}/{NOTE}").bytes()).decode(
+                    errors="replace"
+                )
+            except FileNotFoundError:
+                return None
+
+    def set_note(self, tenant: str, text: str) -> None:
+        with self._translated("written"):
+            obstore.put(self._store, f"{check_tenant(tenant)}/{NOTE}", text.encode())
 
     def _key(self, tenant: str, digest: str, folder: str = "") -> str:
         name, own = hex_of(check_digest(digest)), check_tenant(tenant)

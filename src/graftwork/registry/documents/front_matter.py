@@ -30,7 +30,7 @@ def read_card(raw: bytes) -> tuple[dict[str, Any], str]:
     except UnicodeDecodeError as exc:
         raise InvalidRequest("A model card is text in UTF-8.", field="card") from exc
     match = _BLOCK.search(text)
-    return (_mapping(match[2]), text[match.end() :]) if match else ({}, text)
+    return (read_mapping(match[2]), text[match.end() :]) if match else ({}, text)
 
 
 def write_card(matter: dict[str, Any], text: str) -> str:
@@ -39,33 +39,34 @@ def write_card(matter: dict[str, Any], text: str) -> str:
     return f"---\n{block}---\n{text}"
 
 
-def _mapping(text: str) -> dict[str, Any]:
+def read_mapping(text: str, *, what: str = "The front matter of a model card") -> dict[str, Any]:
+    """A YAML mapping by name, of plain values without aliases; raises InvalidRequest, naming `what`."""
     if len(text.encode()) > MAX_BYTES:
-        raise InvalidRequest(f"The front matter of a model card has at most {MAX_BYTES} bytes.", field="card")
+        raise InvalidRequest(f"{what} has at most {MAX_BYTES} bytes.", field="card")
     try:
-        _check_plain(text)
+        _check_plain(text, what)
         value = yaml.load(text, _LOADER)
         yaml.dump(value, Dumper=_Written)  # what cannot be written again, no card could show
     except InvalidRequest:
         raise
     except (yaml.YAMLError, *_ODD) as exc:
         reason = str(exc).partition("\n")[0]
-        raise InvalidRequest(f"The front matter of the model card is not YAML: {reason}.", field="card") from exc
+        raise InvalidRequest(f"{what} is not YAML: {reason}.", field="card") from exc
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise InvalidRequest("The front matter of a model card is a YAML mapping by name.", field="card")
+        raise InvalidRequest(f"{what} is a YAML mapping by name.", field="card")
     return value
 
 
-def _check_plain(text: str) -> None:
+def _check_plain(text: str, what: str) -> None:
     depth = 0
     for event in yaml.parse(text, _LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if isinstance(event, yaml.AliasEvent):  # a few of them can mean gigabytes
-            raise InvalidRequest("The front matter of a model card may not use YAML aliases (*name).", field="card")
+            raise InvalidRequest(f"{what} may not use YAML aliases (*name).", field="card")
         if depth > MAX_DEPTH:
-            raise InvalidRequest(f"The front matter of a model card is nested deeper than {MAX_DEPTH}.", field="card")
+            raise InvalidRequest(f"{what} is nested deeper than {MAX_DEPTH}.", field="card")
 
 
 class _Written(yaml.SafeDumper):

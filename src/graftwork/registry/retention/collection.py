@@ -23,9 +23,9 @@ BEGAN: Final = "gc.began"
 ENDED: Final = "gc.ended"
 
 
-def begin(tx: Transaction, tenant: str, actor: str, *, at: str) -> int:
-    """Open a collection; its position names it."""
-    return events.append(tx, tenant, actor, BEGAN, SUBJECT, {}, at=at).position
+def begin(tx: Transaction, tenant: str, actor: str, *, at: str) -> Event:
+    """Open a collection; the position of its event names it."""
+    return events.append(tx, tenant, actor, BEGAN, SUBJECT, {}, at=at)
 
 
 def end(tx: Transaction, tenant: str, actor: str, begun: int, payload: dict[str, Any], *, at: str) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
+from graftwork.access.events import Event
 from graftwork.artifacts.stored import Stored
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.uploads import Uploads
@@ -22,11 +23,12 @@ from graftwork.errors import Unavailable
 from graftwork.registry.adapters import has_versions
 from graftwork.registry.reading import view_of
 from graftwork.registry.retention import collection, sweep
+from graftwork.registry.retention.claims import claims_of, derivations
 from graftwork.registry.retention.deletion import delete_version, nobody
 from graftwork.registry.retention.holders import HOLDERS, HolderRule, holders_of
+from graftwork.registry.retention.owner import check_owner
 from graftwork.registry.retention.roots import wanted
 from graftwork.registry.retention.rules import going, has_rules, rules_of
-from graftwork.registry.retention.standing import derivations, standing_of
 from graftwork.registry.retention.sweep import Bounds, Item, Kind, Known
 from graftwork.registry.versions import Named, Version, deleted_versions, named_versions
 
@@ -96,7 +98,7 @@ class Collector:
         self._tiers, self._clock = tiers, clock
 
     def look(self, tenant: str, bounds: Bounds, *, also: HolderRule = nobody) -> Collected:
-        """What `collect` would do now; changes nothing."""
+        """What `collect` would do now; changes nothing and raises as it does."""
         plan = self._plan(tenant, bounds, also)
         return _told(plan, plan.items)
 
@@ -107,13 +109,15 @@ class Collector:
             also: who needs versions that the database does not know of.
 
         Raises:
-            Conflict: another collection has begun.
+            Conflict: another collection has begun, or the store is another database's (`owner.py`).
             Unavailable: the store or the database does not answer. What was removed before is gone.
         """
         plan = self._plan(tenant, bounds, also)
         if not plan.items:
             return _told(plan, ())
-        begun, gone = self._begin(tenant, plan, actor, also)
+        event, gone = self._begin(tenant, plan, actor, also)
+        self._store.set_note(tenant, event.hash)
+        begun = event.position
         removed = [*gone, *self._remove_blobs(tenant, begun, [one for one in plan.items if one.kind == "blob"])]
         removed += [one for one in plan.items if one.kind not in ("version", "blob") and self._removed(tenant, one)]
         done = _told(plan, removed)
@@ -123,6 +127,7 @@ class Collector:
         return done
 
     def _plan(self, tenant: str, bounds: Bounds, also: HolderRule) -> _Plan:
+        check_owner(self._database, self._store, tenant)
         with self._database.reading() as tx:
             let_go = tuple(self._let_go(tx, tenant, also))
             but = {(version.adapter, version.sequence) for version, _ in let_go}
@@ -151,12 +156,12 @@ class Collector:
         derived, now = derivations(tx, tenant), self._clock()
         query = select(adapters.c.name).where(adapters.c.tenant == tenant, has_versions())
         for name in tx.execute(query.order_by(adapters.c.name)).scalars().all():
-            standing = standing_of(tx, view_of(tx, tenant, name), derived)
-            for version, why in going(rules_of(tx, tenant, name), standing.view, standing.promoted, now):
-                if not holders_of(standing, version, (*HOLDERS, also)):
+            claims = claims_of(tx, view_of(tx, tenant, name), derived)
+            for version, why in going(rules_of(tx, tenant, name), claims.view, claims.promoted, now):
+                if not holders_of(claims, version, (*HOLDERS, also)):
                     yield version, why
 
-    def _begin(self, tenant: str, plan: _Plan, actor: str, also: HolderRule) -> tuple[int, list[Item]]:
+    def _begin(self, tenant: str, plan: _Plan, actor: str, also: HolderRule) -> tuple[Event, list[Item]]:
         """Open the collection and delete the planned versions, but those that somebody needs meanwhile."""
         planned = {(version.adapter, version.sequence) for version, _ in plan.going}
         with self._database.transaction() as tx:

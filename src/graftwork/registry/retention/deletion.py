@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
@@ -14,26 +13,23 @@ from graftwork.registry.adapters import undescribe
 from graftwork.registry.reading import find, parsed, view_for, view_of
 from graftwork.registry.reference import Newest
 from graftwork.registry.retention import holders
+from graftwork.registry.retention.claims import claims_of, derivations, without_own
 from graftwork.registry.retention.holders import (
     HOLDERS,
     HOLDERS_OF_ADAPTER,
+    Claims,
     Holder,
     HolderRule,
-    Standing,
     holders_of,
     refuse_held,
 )
 from graftwork.registry.retention.rules import drop_rules
-from graftwork.registry.retention.standing import derivations, standing_of, without_own
 from graftwork.registry.search.indexing import forget
-from graftwork.registry.subjects import subject_of
+from graftwork.registry.subjects import ADAPTER_DELETED, VERSION_DELETED, subject_of
 from graftwork.registry.versions import Version
 
-DELETED: Final = "version.deleted"
-ADAPTER_DELETED: Final = "adapter.deleted"
 
-
-def nobody(_: Standing, _version: Version) -> Iterable[Holder]:
+def nobody(_: Claims, _version: Version) -> Iterable[Holder]:
     """Where only the database knows who needs a version."""
     return ()
 
@@ -66,8 +62,8 @@ class Deletions:
         with self._database.transaction() as tx:
             view = view_for(tx, tenant, wanted)
             found = find(view, wanted)
-            standing = standing_of(tx, view, derivations(tx, tenant))
-            refuse_held(found.label, holders_of(standing, found, (*HOLDERS, also)))
+            claims = claims_of(tx, view, derivations(tx, tenant))
+            refuse_held(found.label, holders_of(claims, found, (*HOLDERS, also)))
             delete_version(tx, found, actor=actor, reason=reason, at=timestamp(self._clock()))
             return found
 
@@ -94,8 +90,8 @@ class Deletions:
         rules = [rule for rule in HOLDERS_OF_ADAPTER if not (in_production and rule is holders.production)]
         with self._database.transaction() as tx:
             view = view_of(tx, tenant, name)
-            standing = without_own(standing_of(tx, view, derivations(tx, tenant)))
-            refuse_held(name, [one for found in view.versions for one in holders_of(standing, found, (*rules, also))])
+            claims = without_own(claims_of(tx, view, derivations(tx, tenant)))
+            refuse_held(name, [one for found in view.versions for one in holders_of(claims, found, (*rules, also))])
             at = timestamp(self._clock())
             for alias, found in view.aliases.items():
                 aliases.move(tx, tenant, name, alias, before=found.sequence, after=None, at=at, actor=actor)
@@ -116,4 +112,4 @@ def delete_version(tx: Transaction, version: Version, *, actor: str, reason: str
     forget(tx, version.tenant, version.adapter, version.sequence)
     facts = ("stage", "kind", "rank", "base", "base_digest", "bytes", "created_at", "created_by")
     payload = {**version.brief(), **{fact: getattr(version, fact) for fact in facts}, "reason": reason}
-    events.append(tx, version.tenant, actor, DELETED, subject_of(version.adapter), payload, at=at)
+    events.append(tx, version.tenant, actor, VERSION_DELETED, subject_of(version.adapter), payload, at=at)

@@ -29,7 +29,7 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Claims:
     """What is known of an adapter when it is asked who needs its versions."""
 
     view: AdapterView
@@ -40,49 +40,49 @@ class Standing:
     derivatives: Mapping[int, Sequence[Version]]  #: by sequence number: the versions that were made of it
 
 
-HolderRule = Callable[[Standing, Version], Iterable[Holder]]
+HolderRule = Callable[[Claims, Version], Iterable[Holder]]
 
 
-def aliases(standing: Standing, version: Version) -> Iterator[Holder]:
+def aliases(claims: Claims, version: Version) -> Iterator[Holder]:
     for alias in version.aliases:
         if alias != PRODUCTION:
             yield Holder("alias", version.label, alias, f"the alias @{alias} names {version.label}")
 
 
-def production(_: Standing, version: Version) -> Iterator[Holder]:
+def production(_: Claims, version: Version) -> Iterator[Holder]:
     if PRODUCTION in version.aliases:
         yield Holder("production", version.label, PRODUCTION, f"{version.label} is in production")
 
 
-def rollback_targets(standing: Standing, version: Version) -> Iterator[Holder]:
-    targets = standing.trail[-1 - standing.rollbacks : -1]
+def rollback_targets(claims: Claims, version: Version) -> Iterator[Holder]:
+    targets = claims.trail[-1 - claims.rollbacks : -1]
     if version.sequence in targets:
         steps = list(reversed(targets)).index(version.sequence) + 1
         message = f"{version.label} is where {steps} rollback{'s' * (steps > 1)} would lead"
         yield Holder("rollback", version.label, str(steps), message)
 
 
-def derivatives(standing: Standing, version: Version) -> Iterator[Holder]:
-    for child in standing.derivatives.get(version.sequence, ()):
+def derivatives(claims: Claims, version: Version) -> Iterator[Holder]:
+    for child in claims.derivatives.get(version.sequence, ()):
         yield Holder("derivative", version.label, child.label, f"{child.label} was made of {version.label}")
 
 
-def holds(standing: Standing, version: Version) -> Iterator[Holder]:
-    for hold in standing.holds:
+def holds(claims: Claims, version: Version) -> Iterator[Holder]:
+    for hold in claims.holds:
         if hold.sequence in (None, version.sequence):
             message = f"the legal hold {hold.number} keeps {version.label}: {hold.reason}"
             yield Holder("hold", version.label, str(hold.number), message)
 
 
-#: Every reason. A new one is a function here, and what it looks at in `Standing`.
+#: Every reason. A new one is a function here, and what it looks at in `Claims`.
 HOLDERS: tuple[HolderRule, ...] = (production, aliases, rollback_targets, derivatives, holds)
 #: Those of a whole adapter: its own pointers go with it.
 HOLDERS_OF_ADAPTER: tuple[HolderRule, ...] = (production, derivatives, holds)
 
 
-def holders_of(standing: Standing, version: Version, rules: Iterable[HolderRule] = HOLDERS) -> list[Holder]:
+def holders_of(claims: Claims, version: Version, rules: Iterable[HolderRule] = HOLDERS) -> list[Holder]:
     """All who need the version, by the reasons given."""
-    return [holder for rule in rules for holder in rule(standing, version)]
+    return [holder for rule in rules for holder in rule(claims, version)]
 
 
 def refuse_held(what: str, found: Sequence[Holder]) -> None:

@@ -2,12 +2,15 @@
 
 NOTE: a search reads versions in the order it was asked for until a page is full, which is fast where many fit. Where
 few do, it would read them all. So what an index can find is counted first, up to `FEW`; where there are no more of
-it, only these are looked at. No statistics are needed for it, which SQLite has not and PostgreSQL has late.
+it, only these are looked at; terms that find more, up to `SOME`, may find few together. No statistics are needed for
+it, which SQLite has not and PostgreSQL has late.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import and_, exists, not_, or_, select, true
+from collections.abc import Iterable
+
+from sqlalchemy import and_, exists, func, not_, or_, select, true
 
 from graftwork.db import Transaction
 from graftwork.db.schema import texts, versions
@@ -16,6 +19,7 @@ from graftwork.registry.search.filter import And, Filter, Not, Or, Term
 from graftwork.registry.search.operators import has_words
 
 FEW = 500
+SOME = 2500
 #: Tenant, adapter and sequence of a version.
 Key = tuple[str, str, int]
 #: Words, each with whether it is only the beginning of one.
@@ -67,7 +71,8 @@ def _few(tx: Transaction, tenant: str, filter: Filter) -> set[Key] | None:
             found = searched(filter.field).candidates(filter, tenant)
             return None if found is None else _at_most(tx, found)
         case And(items):
-            return next((few for item in items if (few := _few(tx, tenant, item)) is not None), None)
+            few = next((few for item in items if (few := _few(tx, tenant, item)) is not None), None)
+            return _together(tx, tenant, items) if few is None else few
         case Or(items):
             all_of_them: set[Key] = set()
             for item in items:
@@ -75,6 +80,21 @@ def _few(tx: Transaction, tenant: str, filter: Filter) -> set[Key] | None:
                     return None
             return all_of_them
     return None
+
+
+def _together(tx: Transaction, tenant: str, items: Iterable[Filter]) -> set[Key] | None:
+    """What terms of which none finds few find together, where that is few."""
+    terms = [item for item in items if isinstance(item, Term)]
+    found = [found for term in terms if (found := searched(term.field).candidates(term, tenant)) is not None]
+    some = [one for one in found if _count(tx, one.limit(SOME + 1)) <= SOME]
+    if len(some) < 2:
+        return None
+    keys = set.intersection(*({(row.tenant, row.adapter, row.sequence) for row in tx.execute(one)} for one in some))
+    return keys if len(keys) <= FEW else None
+
+
+def _count(tx: Transaction, found: Candidates) -> int:
+    return tx.execute(select(func.count()).select_from(found.subquery())).scalar_one()
 
 
 def _at_most(tx: Transaction, found: Candidates) -> set[Key] | None:

@@ -12,6 +12,7 @@ from graftwork.db.index_terms import MAX_WORD, folded
 from graftwork.errors import InvalidRequest
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.page import Page, check_page_size
+from graftwork.registry.rules.standing import read_standings
 from graftwork.registry.search.fields import Wrong
 from graftwork.registry.search.filter import Mistake
 from graftwork.registry.search.parser import parse_filter
@@ -105,12 +106,13 @@ def _found(tx: Transaction, tenant: str, rows: Iterable[Any]) -> tuple[Found, ..
     names = sorted({name for name, _ in values})
     at = {(version.adapter, version.sequence): version for version in versions_at(tx, tenant, values)}
     pointers, counted = aliases_of(tx, tenant, names), counts(tx, tenant, names)
+    standings = read_standings(tx, tenant, names)
     tags = tags_of(tx, tenant, [*values, *((name, 0) for name in names)])
 
     def found(name: str, sequence: int) -> Found:
         aliases = [alias for alias, target in pointers.get(name, {}).items() if target == sequence]
         return Found(
-            version=at[name, sequence].with_aliases(aliases),
+            version=standings.of(tenant, name).of(at[name, sequence].with_aliases(aliases)),
             newest=counted[name][1] == sequence,
             tags={**tags.get((name, 0), {}), **tags.get((name, sequence), {})},
             value=values[name, sequence],

@@ -1,4 +1,4 @@
-"""standing_of: reads, in one transaction, what decides who needs an adapter's versions."""
+"""claims_of: reads, in one transaction, what decides who needs an adapter's versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graftwork.db.schema import versions
 from graftwork.errors import InvalidRequest
 from graftwork.registry.pointers import ever_in_production, live_trail, production_trail
 from graftwork.registry.reference import parse_reference
-from graftwork.registry.retention.holders import Standing
+from graftwork.registry.retention.holders import Claims
 from graftwork.registry.retention.holds import holds_of
 from graftwork.registry.retention.rules import rules_of
 from graftwork.registry.subjects import subject_of
@@ -44,11 +44,11 @@ def derivations(tx: Transaction, tenant: str) -> list[Derivation]:
     return [one for one in made if one.parents]
 
 
-def standing_of(tx: Transaction, view: AdapterView, derived: Sequence[Derivation]) -> Standing:
+def claims_of(tx: Transaction, view: AdapterView, derived: Sequence[Derivation]) -> Claims:
     """How an adapter stands now; `derived` are the derivations of its tenant."""
     live = {version.sequence for version in view.versions}
     past = events.read_events(tx, view.tenant, subject_of(view.name))
-    return Standing(
+    return Claims(
         view=view,
         trail=live_trail(production_trail(past), live),
         promoted=ever_in_production(past),
@@ -58,14 +58,14 @@ def standing_of(tx: Transaction, view: AdapterView, derived: Sequence[Derivation
     )
 
 
-def without_own(standing: Standing) -> Standing:
+def without_own(claims: Claims) -> Claims:
     """The same where an adapter's own versions do not count as made of one another: they go together."""
-    own = standing.view.name
+    own = claims.view.name
     others = {
         sequence: [child for child in children if child.adapter != own]
-        for sequence, children in standing.derivatives.items()
+        for sequence, children in claims.derivatives.items()
     }
-    return replace(standing, derivatives=others)
+    return replace(claims, derivatives=others)
 
 
 def derivatives_in(view: AdapterView, derived: Sequence[Derivation]) -> dict[int, list[Version]]:

@@ -1,0 +1,48 @@
+"""Chain: checks the event log's hash chain, one event after another, in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graftwork.db.canonical import canonical, sha256
+from graftwork.errors import Damaged
+
+#: What the first event follows.
+GENESIS = "sha256:" + "0" * 64
+
+
+def hash_of(body: Mapping[str, Any]) -> str:
+    """The hash of an event's other fields. `payload` counts as its text, so that reading it back changes nothing."""
+    return sha256(canonical(dict(body), what="event"))
+
+
+class Chain:
+    """How far a log holds: feed it every event from the first one on, then ask `finish`."""
+
+    def __init__(self, expected_head: str | None = None) -> None:
+        self.events = 0
+        self.head = GENESIS
+        self._expected = expected_head
+        self._seen = expected_head in (None, GENESIS)
+
+    def follow(self, row: Mapping[str, Any]) -> None:
+        """Take the next event, its payload as text; one without content is a link, whose hash is taken as it stands.
+
+        Raises:
+            Damaged: naming its position, when it does not follow the one before or its content is not what was hashed.
+        """
+        body = {key: value for key, value in row.items() if key != "hash"}
+        follows = body["position"] == self.events + 1 and body["previous"] == self.head
+        if not follows or (len(body) > 2 and row["hash"] != hash_of(body)):
+            raise Damaged(
+                f"The event log does not hold at position {self.events + 1}: an event was changed, removed or "
+                "inserted. Restore the database from a backup that verifies."
+            )
+        self.events, self.head = self.events + 1, row["hash"]
+        self._seen = self._seen or self.head == self._expected
+
+    def finish(self) -> None:
+        """Raises Damaged where the expected head was not among the hashes."""
+        if not self._seen:
+            raise Damaged(f"The event log no longer holds the event {self._expected}: its end was cut off.")
