@@ -18,6 +18,7 @@ from graftwork import Engine
 from graftwork.client import Client
 from graftwork.embedded import Answer
 from graftwork.engine.request import GenerationRequest
+from graftwork.engine.sequence import Sequence
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, Refused, UnknownModel
 from graftwork.gateway.app import build_app
 from graftwork.registry.rules.policy import Policy
@@ -249,21 +250,30 @@ def test_the_cache_follows_the_version_and_not_the_name(engine: Engine, tiny: Ti
 
 
 def test_of_several_the_smallest_priority_goes_first(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One place in the batch: the order in which answers end is that of their priorities."""
+    """One place in the batch: answers end in the order of their priorities, and equals in which they arrived."""
+    came: list[Sequence] = []
     ended: list[str] = []
-    plain = Engine._whole
+    scheduler, plain = engine._engine._scheduler, Engine._whole
+    add = scheduler.add
+
+    def queue(row: Sequence) -> None:
+        add(row)
+        came.append(row)
+        scheduler._max_num_seqs = len(came) // 6  # none begins before all are here
 
     async def whole(self: Engine, request: GenerationRequest, decision: Decision) -> Answer:
         answer = await plain(self, request, decision)
-        ended.append(str(request.prompt))
+        ended.append(request.id)
         return answer
 
     monkeypatch.setattr(Engine, "_whole", whole)
-    monkeypatch.setattr(engine._engine._scheduler, "_max_num_seqs", 1)
+    monkeypatch.setattr(scheduler, "add", queue)
+    monkeypatch.setattr(scheduler, "_max_num_seqs", 0)
     prompts: list[tuple[list[int], None]] = [([1, number], None) for number in range(6)]
     engine.generate_all(prompts, priority=[5, 3, 0, -2, 3, 3], max_tokens=8, ignore_eos=True)
-    assert set(ended[:2]) == {"(1, 3)", "(1, 2)"}
-    assert set(ended[2:5]) == {"(1, 1)", "(1, 4)", "(1, 5)"}
+    came.sort(key=lambda row: (row.caller.priority, row.arrival))
+    assert ended == [row.id for row in came]
+    assert [row.tokens[1] for row in came if row.caller.priority != 3] == [3, 2, 0]
 
 
 @pytest.mark.parametrize("priority", [1 << 31, -(1 << 31) - 1, 1.5, ["1"], True, None])

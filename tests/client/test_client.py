@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,16 +22,14 @@ from graftwork.errors import (
 from graftwork.settings import Settings
 from graftwork.testing import FAKE_BASE, write_lora
 from support.served import Served
+from support.waiting import eventually
 
 
 def test_nothing_runs_after_close(served: Served) -> None:
     before = threading.active_count()
     served.client.adapters()
     served.http.close()
-    end = time.monotonic() + 20
-    while threading.active_count() > before:  # a thread that has nothing to do any more needs a moment to end
-        assert time.monotonic() < end, threading.enumerate()
-        time.sleep(0.001)
+    eventually(lambda: threading.active_count() <= before)  # they are told to end, and not waited for
 
 
 def test_chat_streams_word_by_word(served: Served) -> None:

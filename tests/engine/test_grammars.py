@@ -188,7 +188,7 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(
             await stays
         assert set(tried) == begun | {"a{29}"}
         async with asyncio.timeout(20):
-            while made._kept:  # what was tried for those that have gone ends by itself
+            while made._kept:  # the other thread may end a moment later
                 await asyncio.sleep(0.001)
     finally:
         made.close()

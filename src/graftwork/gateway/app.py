@@ -118,6 +118,7 @@ def build_app(
         lifespan=_lifespan(services, database, load_in_background),
         docs_url=None,  # they would load scripts from the network
         redoc_url=None,
+        redirect_slashes=False,  # a name that was left out would lead to the door of what is above it
     )
     app.state.services = services
     for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
