@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 POLICY = """\
 apiVersion: adapters.graftwork.dev/v1alpha1
 kind: Policy
-metadata: {adapter: alpha}
+metadata: {name: alpha}
 spec:
   require:
     production: [approval, staging]

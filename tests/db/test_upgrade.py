@@ -30,7 +30,7 @@ def upgraded(empty_url: str, database_kind: str, settings: Settings, tmp_path: P
     script = (OLD / f"{database_kind}.sql").read_text()
     if database_kind == "sqlite":
         path = Path(empty_url.removeprefix("sqlite:///"))
-        path.parent.mkdir()
+        path.unlink()  # what a new home starts with
         sqlite3.connect(path).executescript(script).close()
     else:
         with psycopg.connect(empty_url) as connection:

@@ -17,7 +17,7 @@ ALPHA = "/api/v1/adapters/alpha"
 
 def demand(served: Served, *gates: str, adapter: str | None = None, **approval: Any) -> dict[str, Any]:
     """Set a policy that lets nothing unapproved through these gates."""
-    metadata = {} if adapter is None else {"adapter": adapter}
+    metadata = {} if adapter is None else {"name": adapter}
     spec = {"approval": approval, "require": {gate: ["approval"] for gate in gates}}
     return served.client.lifecycle.set_policy({**POLICY, "metadata": metadata, "spec": spec})
 
@@ -209,7 +209,7 @@ def test_an_adapters_policy_is_a_document_of_its_own(alpha: Served) -> None:
     tenants = alpha.client.lifecycle.policy()
     assert tenants["metadata"] == {} and tenants["spec"]["require"] == {"staging": [], "production": [], "serving": []}
     own = demand(alpha, "serving", adapter="alpha", needed=2)
-    assert alpha.client.lifecycle.policy("alpha") == own and own["metadata"] == {"adapter": "alpha"}
+    assert alpha.client.lifecycle.policy("alpha") == own and own["metadata"] == {"name": "alpha"}
     assert alpha.client.lifecycle.set_policy(own) == own, "what is shown can be set"
     assert alpha.client.lifecycle.policy() == tenants
     assert alpha.http.get(f"{ALPHA}/policy").headers["etag"] != alpha.http.get("/api/v1/policy").headers["etag"]
@@ -252,7 +252,7 @@ def test_policies_and_deprecations_change_only_from_what_was_read(alpha: Served)
         ({"spec": {"require": {"production": ["signed"]}}}, "spec.require.production.0"),
         ({"spec": {"require": {"production": ["signature"]}}}, "spec.signature.keys"),
         ({"spec": {"signature": {"keys": ["2d71"]}}}, "spec.signature.keys.0"),
-        ({"metadata": {"name": "alpha"}}, "metadata.name"),
+        ({"metadata": {"adapter": "alpha"}}, "metadata.adapter"),
     ],
 )
 def test_a_wrong_word_in_a_policy_is_named(served: Served, change: dict[str, Any], field: str) -> None:

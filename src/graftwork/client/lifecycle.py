@@ -60,7 +60,7 @@ class Lifecycle:
     def set_policy(self, document: Mapping[str, Any], *, reason: str | None = None) -> Json:
         """Set the policy of the adapter that the document's `metadata` names, or of the tenant."""
         metadata = document.get("metadata")
-        adapter = metadata.get("adapter") if isinstance(metadata, Mapping) else None
+        adapter = metadata.get("name") if isinstance(metadata, Mapping) else None
         path = _policy(adapter if isinstance(adapter, str) else None)
         return self._wire.json("PUT", path, json=dict(document), params=_given(reason))
 

@@ -157,11 +157,11 @@ async def _policy(request: Request, adapter: str | None) -> Response:
 async def _set_policy(request: Request, adapter: str | None, reason: str | None) -> Response:
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, PolicyBody)
-    if body.metadata.adapter not in (None, adapter):
+    if body.metadata.name not in (None, adapter):
         raise InvalidRequest(
-            f"metadata.adapter is {body.metadata.adapter!a}, and the path names "
+            f"metadata.name is {body.metadata.name!a}, and the path names "
             f"{'the tenant' if adapter is None else adapter}.",
-            field="metadata.adapter",
+            field="metadata.name",
         )
     policy = Policy.from_json(body.spec.model_dump(by_alias=True))
     await _put(request, policy, adapter, reason)

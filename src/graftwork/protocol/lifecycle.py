@@ -9,7 +9,7 @@ from pydantic import Field
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.answers import Shape
 from graftwork.protocol.registry import OurBody, Reason, Stage
-from graftwork.protocol.resource import API_VERSION, ApiVersion, Resource
+from graftwork.protocol.resource import API_VERSION, ApiVersion, Resource, Whose
 
 Verdict = Literal["approved", "rejected"]
 MAX_MESSAGE = 2048
@@ -74,18 +74,12 @@ class PolicySpec(Resource):
     require: RequirePart = Field(default_factory=RequirePart)
 
 
-class PolicyMetadata(Resource):
-    """Whose policy: an adapter's own, or without a name the tenant's."""
-
-    adapter: Annotated[str | None, Field(max_length=128)] = None
-
-
 class PolicyBody(Resource):
     """A policy document."""
 
     api_version: ApiVersion
     kind: Literal["Policy"]
-    metadata: PolicyMetadata = Field(default_factory=PolicyMetadata)
+    metadata: Whose = Field(default_factory=Whose)
     spec: PolicySpec = Field(default_factory=PolicySpec)
 
     def check(self) -> None:
@@ -105,7 +99,7 @@ class PolicyBody(Resource):
 
 def policy_document(spec: dict[str, Any], adapter: str | None) -> dict[str, Any]:
     """The document that says this; it reads back as it was written."""
-    metadata = {} if adapter is None else {"adapter": adapter}
+    metadata = {} if adapter is None else {"name": adapter}
     return {"apiVersion": API_VERSION, "kind": "Policy", "metadata": metadata, "spec": spec}
 
 

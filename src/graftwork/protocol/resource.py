@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from graftwork.protocol.registry import OurBody
@@ -18,3 +18,9 @@ class Resource(OurBody):
     """A resource or a part of one, whose fields are written `keepLast`."""
 
     model_config = ConfigDict(alias_generator=to_camel)
+
+
+class Whose(Resource):
+    """The `metadata` of a resource that is an adapter's, or without a name its tenant's."""
+
+    name: Annotated[str | None, Field(max_length=128)] = None

@@ -9,7 +9,7 @@ from pydantic import Field
 from graftwork.protocol.answers import Shape
 from graftwork.protocol.registry import MAX_REASON, OurBody
 from graftwork.protocol.registry_answers import VersionAnswer
-from graftwork.protocol.resource import ApiVersion, Resource
+from graftwork.protocol.resource import ApiVersion, Resource, Whose
 
 #: A hundred years: longer is no rule but a mistake.
 MAX_DAYS = 36_525
@@ -44,12 +44,6 @@ class HoldList(Shape):
     next_page_token: str | None
 
 
-class RetentionName(Resource):
-    """Whose rules they are: an adapter's, or without a name those of all adapters that have none of their own."""
-
-    name: str | None = None
-
-
 class RetentionSpec(Resource):
     """What stays; without `keepLast` everything but what `archivedDays` lets go."""
 
@@ -65,7 +59,7 @@ class RetentionResource(Resource):
 
     api_version: ApiVersion
     kind: Literal["Retention"]
-    metadata: RetentionName = Field(default_factory=RetentionName)
+    metadata: Whose = Field(default_factory=Whose)
     spec: RetentionSpec
 
 
