@@ -184,6 +184,7 @@ async def test_preempted_rows_stay_where_they_were_in_their_grammar(tiny: Tiny, 
     rows = [replace(row, prompt=prompt_of(seed, 60)) for seed, row in enumerate(made)]
     want = [await ask(engine, replace(row, id=f"{row.id} alone")) for row in rows]
     async with running(tiny, kv_cache_bytes=1 << 20, max_model_len=256) as small:
+        await ask_all(small, [replace(row, id=f"{row.id} first", prompt=prompt_of(90, 9)) for row in rows[:2]])
         got = await ask_all(small, rows)
         assert small.stats().preemptions > 0
     assert [one.tokens for one in got] == [one.tokens for one in want]
