@@ -1,4 +1,7 @@
-"""Tests marked `alone` measure time: where several processes run the suite, they run while no other test does."""
+"""Tests that are `alone` depend on time: where several processes run the suite, they run while no other test does.
+
+They are marked so, or lie in a folder whose tests set engines under load.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,18 @@ _RUNNING = Path(__file__).parents[1]
 _NEXT = Path(__file__)
 
 
+#: Here rows meet in a batch, loads meet rows, and figures are taken: each counts on the processors that are there.
+_FOLDERS = tuple(_RUNNING / name for name in ("benchmarks", "e2e", "engine", "soak"))
+
+
+def _is_alone(item: pytest.Item) -> bool:
+    return item.get_closest_marker("alone") is not None or any(map(item.path.is_relative_to, _FOLDERS))
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """With a test go its fixtures; what it waits is not part of its time."""
-    with _locked(_RUNNING, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH):
+    with _locked(_RUNNING, fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH):
         return (yield)
 
 
