@@ -254,3 +254,12 @@ def test_a_name_with_a_slash_in_it_is_no_other_door(served: Served, slash: str) 
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
     assert served.client.show("alpha")["semver"] == "1.0.0"
     assert served.http.get(f"/v1/models/org{slash}name").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "door", ["bases/fake-base?digest=%00", "adapters/a%00b", "search?text=a%00b", "events?kind=%00"]
+)
+def test_no_url_holds_a_nul_character(served: Served, door: str) -> None:
+    refused = served.http.get(f"/api/v1/{door}")
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+    assert "NUL" in refused.json()["detail"]

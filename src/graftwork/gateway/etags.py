@@ -47,8 +47,10 @@ def expected_of(request: Request, said: str | None = None) -> str | None:
 
 def _if_match(request: Request) -> str | None:
     match = request.headers.get("if-match")
-    if match is None or match.strip() == "*":
-        return None if match is None else PRESENT
+    if match is None:
+        return None
+    if match.strip() == "*":
+        return PRESENT
     if (tag := _TAG.fullmatch(match.strip())) is None:
         raise InvalidRequest('If-Match must be * or one ETag as it was given, such as "sha256:…".', field="If-Match")
     return tag[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -41,9 +42,8 @@ class RequestScope:
             await send(message)
 
         try:
-            if _hides_a_slash(scope):
-                refused = InvalidRequest("No name in this path may have a slash in it, not written as %2F either.")
-                await answer_error(scope["path"], refused)(scope, receive, send_signed)
+            if (wrong := _wrong_in(scope)) is not None:
+                await answer_error(scope["path"], wrong)(scope, receive, send_signed)
                 return
             with request_scope(request_id):
                 await self._app(scope, receive, send_signed)
@@ -64,6 +64,14 @@ class RequestScope:
         self._telemetry.http_seconds.labels(door).observe(seconds)
 
 
-def _hides_a_slash(scope: Scope) -> bool:
-    """Whether what its caller took for one name would be read as several, and so as another door of our API."""
-    return scope["path"].startswith("/api/") and b"%2f" in scope.get("raw_path", b"").lower()
+def _wrong_in(scope: Scope) -> InvalidRequest | None:
+    """What no URL of our API may have in it, wherever it leads."""
+    if not scope["path"].startswith("/api/"):
+        return None
+    if b"%2f" in scope.get("raw_path", b"").lower():  # what its caller took for one name would be read as several
+        return InvalidRequest("No name in this path may have a slash in it, not written as %2F either.")
+    query = parse_qsl(scope.get("query_string", b"").decode(errors="replace"), keep_blank_values=True)
+    for field, text in ((None, scope["path"]), *query):
+        if "\0" in text:
+            return InvalidRequest(f"{field or 'The path'} holds a NUL character, which no database takes.", field=field)
+    return None
