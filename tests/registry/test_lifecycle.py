@@ -173,6 +173,12 @@ def test_who_deletes_and_pushes_again_meets_the_policy_and_finds_no_approval(two
         two.promote("tone")
 
 
+def test_a_signature_of_no_key_is_demanded_of_everything_in_vain(two: Desk) -> None:
+    two.lifecycle.set_policy("local", Policy(require={"production": ("signature",)}), actor="me")
+    with pytest.raises(Forbidden, match="does not say by which keys"):
+        two.promote("tone:1.0.0")
+
+
 def test_a_policy_is_another_tenants_in_nothing(two: Desk) -> None:
     two.try_push(3, "voice", tenant="acme")
     two.demand("production", "serving")

@@ -110,6 +110,8 @@ def _approved(version: Version, policy: Policy, returning: bool) -> str | None:
 
 def _signed(version: Version, policy: Policy, returning: bool) -> str | None:
     """A signature is recorded only where it held over the version's files, which never change."""
+    if not policy.signature_keys:  # a demand that nothing can meet is not one that everything meets
+        return "the policy does not say by which keys it must be signed"
     missing = sorted(policy.signature_keys.difference(version.signed_by))
     return f"it is not signed by {' and '.join(missing)}" if missing else None
 
