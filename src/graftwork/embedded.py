@@ -158,7 +158,7 @@ class Engine:
 
     def _knows(self, reference: str) -> bool:
         try:
-            self.registry.show(LOCAL, reference)
+            self.registry.resolve(LOCAL, reference)
         except (InvalidRequest, NotFound):
             return False
         return True
