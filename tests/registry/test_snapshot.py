@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graftwork.db import Database
+from graftwork.access import events
+from graftwork.access.clock import timestamp, utc_now
+from graftwork.db import Database, Transaction
 from graftwork.errors import NotFound, UnknownModel
 from graftwork.registry import Registry, SnapshotReader, parse_reference
 from graftwork.registry import snapshot as snapshot_module
-from graftwork.registry.snapshot import read_snapshot
+from graftwork.registry.snapshot import Changed, read_snapshot
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -203,3 +205,32 @@ def test_looking_for_changes_costs_microseconds(desk: Desk, reader: SnapshotRead
     reader.current()
     per_call_s = min(timeit.repeat(reader.current, number=1000, repeat=5)) / 1000
     assert per_call_s < 50e-6  # about 3 µs on an idle machine
+
+
+class _Subjects(frozenset[str]):
+    """A part that keeps what it was told of."""
+
+
+def test_a_part_is_read_in_the_same_moment_and_kept_where_nothing_of_its_own_changed(desk: Desk) -> None:
+    told: list[Any] = []
+
+    def read(tx: Transaction, known: _Subjects | None, changed: Changed) -> _Subjects:
+        told.append(changed)
+        if known is not None and changed == {("local", "adapters/tone")}:
+            return known
+        return _Subjects(subject for _, subject in events.subjects_after(tx, 0))
+
+    reader = SnapshotReader(desk.database, {_Subjects: read})
+    empty = reader.current().part(_Subjects)
+    assert not empty
+    desk.push(1)
+    assert reader.current().part(_Subjects) is empty
+    with desk.database.transaction() as tx:
+        events.append(tx, "local", "ada", "thing.made", "things/one", {}, at=timestamp(utc_now()))
+    assert sorted(reader.current().part(_Subjects)) == ["adapters/tone", "things/one"]
+    assert told == [None, {("local", "adapters/tone")}, {("local", "things/one")}]
+
+
+def test_a_part_that_nobody_reads_is_a_mistake_in_our_code(reader: SnapshotReader) -> None:
+    with pytest.raises(KeyError):
+        reader.current().part(_Subjects)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from graftwork.access.event_log import EventLog
-from graftwork.access.tenants import LOCAL
+from graftwork.access.principal import LOCAL_ADMIN, Principal
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.uploads import Uploads
@@ -82,9 +82,14 @@ def services_of(request: Request) -> Services:
     return services
 
 
+def principal_of(request: Request) -> Principal:
+    """Who is asking; where nothing stands before the doors that says so, the one who set nobody up."""
+    return getattr(request.state, "principal", LOCAL_ADMIN)
+
+
 def tenant_of(request: Request) -> str:
-    """Who is asking. One place to ask, so that keys can come without touching the doors."""
-    return LOCAL
+    """The tenant that asks."""
+    return principal_of(request).tenant
 
 
 async def own_tenant(request: Request, tenant: str) -> None:
@@ -95,4 +100,4 @@ async def own_tenant(request: Request, tenant: str) -> None:
 
 def actor_of(request: Request) -> str:
     """Who is doing this, for the event log; never what the client says of itself."""
-    return LOCAL
+    return principal_of(request).name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any, TypeVar
 
 from graftwork.access import events
 from graftwork.db import Database, Transaction
@@ -20,13 +21,29 @@ from graftwork.registry.subjects import name_in
 from graftwork.registry.versions import Version, all_versions, versions_of
 from graftwork.registry.view import AdapterView
 
+P = TypeVar("P")
+#: Every (tenant, subject) that the log speaks of since what is known; None where nothing is.
+Changed = Set[tuple[str, str]] | None
+#: Reads one part of a snapshot again: told what it was (None at first), and what has changed since. It returns the same
+#: object where none of that is its own.
+ReadPart = Callable[[Transaction, Any, Changed], Any]
+
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every adapter at one moment. Versions come without metadata and account; nothing in it can change."""
+    """Every adapter at one moment. Versions come without metadata and account; nothing in it can change.
+
+    What parts above the registry decide on is read in the same moment, and found by its class.
+    """
 
     position: int  #: of the last event it knows
     adapters: Mapping[tuple[str, str], AdapterView]  #: by (tenant, name), sorted
+    parts: Mapping[type, Any] = field(default_factory=dict)
+
+    def part(self, kind: type[P]) -> P:
+        """The part of this class; raises KeyError where the reader was given none."""
+        found: P = self.parts[kind]
+        return found
 
     def resolve(self, tenant: str, reference: Reference) -> Version:
         """The version that answers to a reference; another tenant's is unknown, whether it exists or not.
@@ -78,8 +95,9 @@ class SnapshotReader:
       has committed here: never by who asks. While it cannot be reached, the last snapshot stays the current one.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, parts: Mapping[type, ReadPart] | None = None) -> None:
         self._database = database
+        self._parts = parts or {}
         #: Told of each snapshot that took the place of another, the old one first, by whoever has read it; to be quick.
         self.changed: Callable[[Snapshot, Snapshot], None] | None = None
         self._reading = threading.Lock()
@@ -113,33 +131,42 @@ class SnapshotReader:
 
     def _replace(self, version: int | None) -> None:
         known = self._seen[1]
-        snapshot = read_snapshot(self._database, known)
+        snapshot = read_snapshot(self._database, known, self._parts)
         self._seen = version, snapshot
         if self.changed is not None and known is not EMPTY and snapshot is not known:
             self.changed(known, snapshot)
 
 
-def read_snapshot(database: Database, known: Snapshot = EMPTY) -> Snapshot:
+def read_snapshot(
+    database: Database, known: Snapshot = EMPTY, parts: Mapping[type, ReadPart] | None = None
+) -> Snapshot:
     """The snapshot of this moment; `known` itself when the log has not grown since.
 
-    Only adapters that the log has events about since `known` are read again: every change writes its event,
-    so the others are as they were, but for the policy of their tenant.
+    Only what the log has events about since `known` is read again: every change writes its event, so the rest is as
+    it was.
     """
     with database.reading() as tx:
         position = events.head(tx)
-        if position == known.position:
+        if position == known.position and known is not EMPTY:
             return known
-        if known is EMPTY:
-            return Snapshot(position, dict(_all_views(tx)))
-        subjects = events.subjects_after(tx, known.position)
-        views: dict[tuple[str, str], AdapterView | None] = dict(known.adapters)
-        for tenant in (tenant for tenant, subject in subjects if subject == POLICY_SUBJECT):
-            set_now = all_policies(tx, policies.c.tenant == tenant)
-            own = (view for view in known.adapters.values() if view.tenant == tenant)
-            views |= {(tenant, view.name): view.under(holding(set_now, tenant, view.name)) for view in own}
-        keys = {(tenant, name) for tenant, subject in subjects if (name := name_in(subject)) is not None}
-        views |= {key: _one_view(tx, *key) for key in keys}
-        return Snapshot(position, {key: view for key, view in sorted(views.items()) if view is not None})
+        changed = None if known is EMPTY else events.subjects_after(tx, known.position)
+        views = dict(_all_views(tx)) if changed is None else _views_again(tx, known.adapters, changed)
+        read = {kind: read_part(tx, known.parts.get(kind), changed) for kind, read_part in (parts or {}).items()}
+        return Snapshot(position, views, read)
+
+
+def _views_again(
+    tx: Transaction, known: Mapping[tuple[str, str], AdapterView], changed: Set[tuple[str, str]]
+) -> dict[tuple[str, str], AdapterView]:
+    """The adapters that changed, and all of a tenant whose policy did."""
+    views: dict[tuple[str, str], AdapterView | None] = dict(known)
+    for tenant in (tenant for tenant, subject in changed if subject == POLICY_SUBJECT):
+        set_now = all_policies(tx, policies.c.tenant == tenant)
+        own = (view for view in known.values() if view.tenant == tenant)
+        views |= {(tenant, view.name): view.under(holding(set_now, tenant, view.name)) for view in own}
+    keys = {(tenant, name) for tenant, subject in changed if (name := name_in(subject)) is not None}
+    views |= {key: _one_view(tx, *key) for key in keys}
+    return {key: view for key, view in sorted(views.items()) if view is not None}
 
 
 def _all_views(tx: Transaction) -> Iterator[tuple[tuple[str, str], AdapterView]]:

@@ -1,0 +1,69 @@
+"""Split: which arm a key falls to, by a hash to [0, 1) and slices of it; the same on every server."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graftwork.errors import InvalidRequest
+
+#: As many bits of the hash as a double holds: with more, the last points would be rounded up to 1.
+_BITS = 53
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The points `start <= point < end` that one arm answers; an arm may have several."""
+
+    arm: str
+    start: float
+    end: float
+
+
+def point_of(salt: str, key: str) -> float:
+    """Where in [0, 1) a key lies: SHA-256 of both, so that two salts (two routes) split the same keys independently."""
+    told = f"{len(salt)}:{salt}{key}".encode("utf-8", "surrogatepass")
+    return (int.from_bytes(hashlib.sha256(told).digest()[:8]) >> (64 - _BITS)) / (1 << _BITS)
+
+
+def pick(slices: Sequence[Slice], point: float) -> str:
+    """The arm that has `point`; `slices` cover [0, 1)."""
+    for one in slices:
+        if one.start <= point < one.end:
+            return one.arm
+    raise AssertionError(f"no slice has {point}")
+
+
+def shares(weights: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Weights, relative to each other, as shares that add up to 1.
+
+    Raises:
+        InvalidRequest: a weight is negative or not finite, none is above 0, or two arms have one name.
+    """
+    names = [arm for arm, _ in weights]
+    if len(set(names)) != len(names):
+        raise InvalidRequest("Two arms have the same name.", field="arm")
+    if any(not math.isfinite(weight) or weight < 0 for _, weight in weights):
+        raise InvalidRequest("A weight is a number from 0 on.", field="weight")
+    total = math.fsum(weight for _, weight in weights)
+    if not 0 < total < math.inf:
+        raise InvalidRequest("At least one weight is above 0.", field="weight")
+    return {arm: weight / total for arm, weight in weights}
+
+
+def slices_of(weights: Sequence[tuple[str, float]]) -> tuple[Slice, ...]:
+    """Slices in the order that the arms are named in, the last taking what is left.
+
+    With two arms of which the second is the stable one, more weight for the first moves keys to it and none away.
+    Raises InvalidRequest as `shares`.
+    """
+    found: list[Slice] = []
+    parts = [one for one in shares(weights).items() if one[1] > 0]
+    for index, (arm, share) in enumerate(parts):
+        start = found[-1].end if found else 0.0
+        end = 1.0 if index == len(parts) - 1 else min(start + share, 1.0)
+        if end > start:
+            found.append(Slice(arm, start, end))
+    return tuple(found)
