@@ -89,4 +89,8 @@ class PostgreSQL:
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {self._busy_timeout_ms}")
             cursor.execute(f"SET idle_in_transaction_session_timeout = {int(HANG_S * 1000)}")
+            # Each of our queries reads a few rows by an index: to compile one costs more than it can win, and with
+            # disks that seek in mind the planner would rather read whole tables.
+            cursor.execute("SET jit = off")
+            cursor.execute("SET random_page_cost = 1.1")
         connection.commit()

@@ -2,13 +2,13 @@
 
 NOTE: a search reads versions in the order it was asked for until a page is full, which is fast where many fit. Where
 few do, it would read them all. So what an index can find is counted first, up to `FEW`; where there are no more of
-it, only these are looked at; terms that find more, up to `SOME`, may find few together. No statistics are needed for
-it, which SQLite has not and PostgreSQL has late.
+it, only these are looked at, or, of terms that must all fit, what the rarest of them find together. No statistics are
+needed for it, which SQLite has not and PostgreSQL has late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from operator import itemgetter
 
 from sqlalchemy import and_, exists, func, not_, or_, select, true
 
@@ -19,8 +19,9 @@ from graftwork.registry.search.filter import And, Filter, Not, Or, Term
 from graftwork.registry.search.operators import has_words
 from graftwork.registry.search.searched import Candidates, Clause, of, rows_of
 
-FEW = 500
-SOME = 2500
+FEW = 1500
+#: So few that it does not pay to find out which of them other terms find as well.
+LEAST = 300
 #: Tenant, adapter and sequence of a version.
 Key = tuple[str, str, int]
 #: Words, each with whether it is only the beginning of one.
@@ -37,7 +38,7 @@ def condition(filter: Filter | None, words: Words) -> Clause:
 
 def few_of(tx: Transaction, tenant: str, filter: Filter | None) -> set[Key] | None:
     """The only versions that need to be looked at, by key; None where no index finds few enough."""
-    return None if filter is None else _few(tx, tenant, filter)
+    return None if filter is None or _size(tx, tenant, filter) > FEW else _few(tx, tenant, filter)
 
 
 def few_with(tx: Transaction, tenant: str, words: Words) -> set[Key] | None:
@@ -66,38 +67,49 @@ def _clause(filter: Filter) -> Clause:
             return or_(*map(_clause, items))
 
 
-def _few(tx: Transaction, tenant: str, filter: Filter) -> set[Key] | None:
+def _size(tx: Transaction, tenant: str, filter: Filter) -> int:
+    """How many versions an index finds, so far as they are few; more than `FEW` where there is none for it."""
     match filter:
         case Term():
             found = searched(filter.field).candidates(filter, tenant)
-            return None if found is None else _at_most(tx, found)
+            return FEW + 1 if found is None else _count(tx, found)
         case And(items):
-            few = next((few for item in items if (few := _few(tx, tenant, item)) is not None), None)
-            return _together(tx, tenant, items) if few is None else few
+            return min(_size(tx, tenant, item) for item in items)
         case Or(items):
-            all_of_them: set[Key] = set()
-            for item in items:
-                if (few := _few(tx, tenant, item)) is None or len(all_of_them := all_of_them | few) > FEW:
-                    return None
-            return all_of_them
-    return None
+            return sum(_size(tx, tenant, item) for item in items)
+    return FEW + 1
 
 
-def _together(tx: Transaction, tenant: str, items: Iterable[Filter]) -> set[Key] | None:
-    """What terms of which none finds few find together, where that is few."""
-    terms = [item for item in items if isinstance(item, Term)]
-    found = [found for term in terms if (found := searched(term.field).candidates(term, tenant)) is not None]
-    some = [one for one in found if _count(tx, one.limit(SOME + 1)) <= SOME]
-    if len(some) < 2:
-        return None
-    keys = set.intersection(*({(row.tenant, row.adapter, row.sequence) for row in tx.execute(one)} for one in some))
+def _few(tx: Transaction, tenant: str, filter: Filter) -> set[Key]:
+    """What an index finds, of a filter of which that is few."""
+    match filter:
+        case Term():
+            found = searched(filter.field).candidates(filter, tenant)
+            assert found is not None, "it has a size"
+            return _keys(tx, found)
+        case And(items):
+            sizes = [(_size(tx, tenant, item), item) for item in items]
+            first, *others = (item for size, item in sorted(sizes, key=itemgetter(0)) if size <= FEW)
+            few = _few(tx, tenant, first)
+            for item in others:
+                if len(few) <= LEAST:
+                    break
+                few &= _few(tx, tenant, item)
+            return few
+        case Or(items):
+            return set().union(*(_few(tx, tenant, item) for item in items))
+    raise AssertionError(f"{filter} has no size")
+
+
+def _at_most(tx: Transaction, found: Candidates) -> set[Key] | None:
+    """To find words costs more than to hand over what was found, so it is not done twice."""
+    keys = _keys(tx, found.limit(FEW + 1))
     return keys if len(keys) <= FEW else None
 
 
 def _count(tx: Transaction, found: Candidates) -> int:
-    return tx.execute(select(func.count()).select_from(found.subquery())).scalar_one()
+    return tx.execute(select(func.count()).select_from(found.limit(FEW + 1).subquery())).scalar_one()
 
 
-def _at_most(tx: Transaction, found: Candidates) -> set[Key] | None:
-    rows = tx.execute(found.limit(FEW + 1)).all()
-    return {(row.tenant, row.adapter, row.sequence) for row in rows} if len(rows) <= FEW else None
+def _keys(tx: Transaction, found: Candidates) -> set[Key]:
+    return {(row.tenant, row.adapter, row.sequence) for row in tx.execute(found)}

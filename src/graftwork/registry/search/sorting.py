@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, Select, and_, exists, literal, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, literal, select, tuple_
 
 from graftwork.access.names import MAX_LENGTH as MAX_NAME
 from graftwork.db.canonical import canonical, sha256
@@ -64,7 +64,9 @@ class Sort:
         if last is not None:
             bound = tuple_(*(literal(value, key.type) for key, value in zip(self._keys, last, strict=True)))
             query = query.where(tuple_(*self._keys) < bound if self.descending else tuple_(*self._keys) > bound)
-        ordered = (key.desc() if self.descending else key.asc() for key in self._keys)
+        # Few are sorted: lest SQLite go through all versions in order, and look for each among the few.
+        keys = self._keys if few is None else [func.coalesce(key, key) for key in self._keys]
+        ordered = (key.desc() if self.descending else key.asc() for key in keys)
         return query.where(versions.c.tenant == tenant, LIVE).order_by(*ordered)
 
     def token(self, query: str, row: Row[Any]) -> str:
