@@ -14,7 +14,8 @@
     ├── Unavailable             not now: starting, full, or shutting down; try again after `retry_after_s`
     │   └── TooManyRequests     you have your share of the queue already, and others go on
     ├── TimedOut                the answer was not complete in the time that it may take
-    └── GenerationFailed        one row of a batch failed; its neighbours did not
+    ├── GenerationFailed        one row of a batch failed; its neighbours did not
+    └── UnreadableAnswer        the model answered, and not with what the task promises
 
 The message says what was wrong, where, and what to do.
 """
@@ -113,3 +114,11 @@ class TimedOut(GraftworkError):
 
 class GenerationFailed(GraftworkError):
     """This row failed while it was being generated."""
+
+
+class UnreadableAnswer(GraftworkError):
+    """What the model answered is not what the task promises; `text` is what it was."""
+
+    def __init__(self, message: str = "", *, text: str = "") -> None:
+        super().__init__(*([message] if message else []))
+        self.text = text

@@ -91,7 +91,9 @@ class FakeStats:
 
 @dataclass
 class FakeEngine:
-    """Answers `<label> says: <last prompt>` word by word; the label is the adapter's, or the base's name.
+    """Answers `<label> says: <last prompt>` word by word, or what `answers` has for that prompt.
+
+    The label is the adapter's, or the base's name.
 
     A prompt that is pooled becomes 1, 2, 3 … times its number of tokens, negative with an adapter.
 
@@ -104,6 +106,8 @@ class FakeEngine:
     failures: dict[str, Exception] = field(default_factory=dict)
     #: What adapters carry beside their weights, by label.
     companions_of: dict[str, Companions] = field(default_factory=dict)
+    #: What it says to these prompts.
+    answers: dict[str, str] = field(default_factory=dict)
     #: Words after which the failures strike; 0 is before the first.
     fail_after: int = 0
     #: Words after which an answer waits for `gate`; None never waits.
@@ -198,7 +202,8 @@ class FakeEngine:
                 f"The prompt has {length} tokens; the context holds {self.outline.max_context}.",
                 field="prompt",
             )
-        words = f"{label} says: {_text(request.prompt)}".split(" ")
+        asked = _text(request.prompt)
+        words = self.answers.get(asked, f"{label} says: {asked}").split(" ")
         limit = request.usual_tokens if request.params.max_tokens is None else request.params.max_tokens
         words = words[:limit]
         pieces: list[str | None] = [word if index == 0 else f" {word}" for index, word in enumerate(words)] or [None]

@@ -25,6 +25,7 @@ from graftwork.db.schema import HEAD, metadata
 from graftwork.errors import Conflict, Damaged, Unavailable
 from graftwork.models.base_identity import BaseIdentity
 from graftwork.protocol.evaluations import EvaluationBody
+from graftwork.protocol.tasks import TaskSpec
 from graftwork.registry import Registry
 from graftwork.registry.backup import Summary, back_up, check, make, restore
 from graftwork.registry.bases import Bases
@@ -39,6 +40,7 @@ from graftwork.registry.retention.rules import Retention, Rules
 from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.tags import Tags
+from graftwork.traffic.tasks.tasks import Tasks
 from support.desk import Desk
 from support.evaluations import put, task
 from support.keys import KEYS
@@ -53,6 +55,7 @@ NOT_OF_BLOBS = {
     "idempotency_keys": {"fingerprint"},
     "evaluations": {"comparable"},
     "signatures": {"fingerprint"},
+    "task_revisions": {"digest"},  # of their spec
 }
 #: Those that name one, which `registry/retention/roots.py` has to know.
 OF_BLOBS = {"documents": {"digest"}, "signatures": {"bundle"}}
@@ -96,6 +99,7 @@ class Shop:
         Holds(database).set("local", "tone", reason="court", actor="me")
         Holds(database).release("local", "tone", reason="over", actor="me")
         Retention(database).set("local", "tone", Rules(keep_last=3), actor="me")
+        Tasks(database).set("local", "mood", TaskSpec(), if_match=None, actor="me", reason=None)
         self.desk.demand("serving")
         self.desk.approve("tone")
         self.desk.lifecycle.deprecate("local", "tone", "Use voice.", actor="me")

@@ -30,6 +30,7 @@ from graftwork.cli import (
     search,
     serve,
     sign,
+    task,
     verify,
 )
 from graftwork.cli.context import Context, OutputFormat
@@ -58,6 +59,7 @@ verify.add_to(app)
 sign.add_to(app)
 document.add_to(app)
 ask.add_to(app)
+task.add_to(app)
 inspect.add_to(app)
 base.add_to(app)
 audit.add_to(app)

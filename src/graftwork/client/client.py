@@ -26,6 +26,7 @@ from graftwork.client.pushes import pieces_below, push_version
 from graftwork.client.retention import Holds, Retention
 from graftwork.client.searches import Descriptions, Searches, Tags
 from graftwork.client.signatures import Signatures, manifest_of
+from graftwork.client.tasks import Tasks
 from graftwork.client.verify import verify_bundles, verify_signatures
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Refused
@@ -69,6 +70,7 @@ class Client:
         self.packages = Packages(self._wire)
         self.lifecycle = Lifecycle(self._wire)
         self.events = Events(self._wire)
+        self.tasks = Tasks(self._wire)
 
     # The registry
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0012"
+HEAD = "0013"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -462,4 +462,35 @@ policies = Table(
     Column("updated_at", Timestamp, nullable=False),
     Column("updated_by", Text, nullable=False),
     PrimaryKeyConstraint("tenant", "adapter"),
+)
+
+#: Every content that a task had; append-only.
+task_revisions = Table(
+    "task_revisions",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its name
+    Column("digest", Digest, nullable=False),  # of the spec
+    Column("spec", Text, nullable=False),  # JSON, in the order that it was given in: answers follow that of a schema
+    Column("reason", Text, nullable=True),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name", "number"),
+    UniqueConstraint("tenant", "name", "digest"),
+)
+
+#: Which of them each name means.
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("revision", Count, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name"),
+    ForeignKeyConstraint(
+        ["tenant", "name", "revision"], ["task_revisions.tenant", "task_revisions.name", "task_revisions.number"]
+    ),
 )

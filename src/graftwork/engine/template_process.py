@@ -8,8 +8,10 @@ from typing import Any
 from graftwork.engine.limited_process import LimitedProcess, ProcessLimits
 from graftwork.errors import InvalidRequest
 
-#: One character takes at most twelve bytes of ASCII JSON.
-_BYTES_PER_CHAR = 12
+
+def max_answer_bytes(max_chars: int) -> int:
+    """What a template worker may answer: one character takes at most twelve bytes of ASCII JSON."""
+    return max_chars * 12 + 10_000
 
 
 class TemplateProcess(LimitedProcess):
@@ -26,14 +28,14 @@ class TemplateProcess(LimitedProcess):
             InvalidRequest: the template refused the messages, or broke a limit; `field` is `messages`.
             Unavailable: the process does not start.
         """
-        asked = {"template": self._source, "fields": fields, "max_chars": max_chars}
-        answer = self.ask(asked, max_chars * _BYTES_PER_CHAR + 10_000)
+        asked = {"templates": [self._source], "fields": fields, "max_chars": max_chars}
+        answer = self.ask(asked, max_answer_bytes(max_chars))
         if answer is None:
             raise InvalidRequest(
                 f"The adapter's chat template took more than {self.limits} and was stopped.", field="messages"
             )
-        if "text" not in answer:
+        if "texts" not in answer:
             raise InvalidRequest(
                 f"The adapter's chat template refused the messages: {answer['error']}", field="messages"
             )
-        return str(answer["text"])
+        return str(answer["texts"][0])

@@ -1,6 +1,7 @@
-"""A process that renders chat templates of strangers.
+"""A process that renders templates of strangers.
 
-It is asked `{"template", "fields", "max_chars"}` and answers `{"text"}` or `{"error"}`.
+It is asked `{"templates", "fields", "max_chars"}` and answers `{"texts"}`, together of at most so many characters, or
+`{"error"}`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _MAX_ERROR_CHARS = 500
 
 def _answer(asked: dict[str, Any]) -> dict[str, Any]:
     try:
-        return {"text": _render(asked["template"], asked["fields"], asked["max_chars"])}
+        return {"texts": _render(asked["templates"], asked["fields"], asked["max_chars"])}
     except MemoryError:
         return {"error": "it needs more memory than a template may have"}
     except RecursionError:
@@ -27,17 +28,20 @@ def _answer(asked: dict[str, Any]) -> dict[str, Any]:
         return {"error": (str(error) or type(error).__name__)[:_MAX_ERROR_CHARS]}
 
 
-def _render(source: str, fields: dict[str, Any], max_chars: int) -> str:
-    pieces, length = [], 0
-    for piece in _compiled(source).generate(**fields):
-        pieces.append(piece)
-        length += len(piece)
-        if length > max_chars:
-            raise ValueError(f"its text has more than {max_chars} characters")
-    return "".join(pieces)
+def _render(sources: list[str], fields: dict[str, Any], max_chars: int) -> list[str]:
+    texts, length = [], 0
+    for source in sources:
+        pieces = []
+        for piece in _compiled(source).generate(**fields):
+            pieces.append(piece)
+            length += len(piece)
+            if length > max_chars:
+                raise ValueError(f"its text has more than {max_chars} characters")
+        texts.append("".join(pieces))
+    return texts
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def _compiled(source: str) -> jinja2.Template:
     return environment().from_string(source)
 

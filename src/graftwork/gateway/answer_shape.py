@@ -102,6 +102,19 @@ def _delta(piece: CallPiece) -> Mapping[str, Any]:
     return {"tool_calls": [{"index": piece.call, "id": piece.id, "type": "function", "function": function}]}
 
 
+def usage_of(choices: Sequence[Choice], choices_per_prompt: int = 1) -> dict[str, Any]:
+    """Tokens of each prompt, once, and of all completions."""
+    firsts = choices[::choices_per_prompt]
+    prompt = sum(choice.prompt_tokens for choice in firsts)
+    completion = sum(choice.completion_tokens for choice in choices)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": sum(choice.cached_tokens for choice in firsts)},
+    }
+
+
 class AnswerShape(Protocol):
     """The differences between the doors."""
 
@@ -155,15 +168,7 @@ class Envelope:
 
     def usage(self, choices: Sequence[Choice]) -> dict[str, Any]:
         """Tokens of each prompt, once, and of all completions."""
-        firsts = choices[:: self.choices_per_prompt]
-        prompt = sum(choice.prompt_tokens for choice in firsts)
-        completion = sum(choice.completion_tokens for choice in choices)
-        return {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": prompt + completion,
-            "prompt_tokens_details": {"cached_tokens": sum(choice.cached_tokens for choice in firsts)},
-        }
+        return usage_of(choices, self.choices_per_prompt)
 
     def chunk(self, choices: Sequence[Mapping[str, Any]], **extra: object) -> bytes:
         return event({**self._head(self.shape.chunk_object), "choices": list(choices), **extra})

@@ -21,6 +21,7 @@ from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
 from graftwork.engine.form_files import FormFiles
+from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest
 from graftwork.gateway import (
@@ -43,6 +44,8 @@ from graftwork.gateway import (
     signatures,
     system,
     tags,
+    task_runs,
+    tasks,
     uploads,
 )
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
@@ -51,6 +54,7 @@ from graftwork.gateway.openapi import describe
 from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
+from graftwork.gateway.task_prompts import TaskForms, TaskPrompts
 from graftwork.models.base import PreparedBase, base_name
 from graftwork.models.base_identity import BaseIdentity, identify_base
 from graftwork.registry.base_push import BasePushes
@@ -75,6 +79,8 @@ from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.choice import Asked, choose, require_servable
+from graftwork.traffic.tasks.live import LiveTasks, read_tasks
+from graftwork.traffic.tasks.tasks import Tasks
 from graftwork.version import __version__
 
 if TYPE_CHECKING:
@@ -121,7 +127,7 @@ def build_app(
         redirect_slashes=False,  # a name that was left out would lead to the door of what is above it
     )
     app.state.services = services
-    for doors in (inference, embeddings, classify, model_list, uploads, blobs, system):
+    for doors in (inference, embeddings, classify, task_runs, model_list, uploads, blobs, system):
         app.include_router(doors.router)
     for router in (
         registry_routes.router,
@@ -135,6 +141,7 @@ def build_app(
         search.router,
         tags.router,
         retention.router,
+        tasks.router,
         events.router,
     ):
         app.include_router(router, prefix="/api/v1")
@@ -160,7 +167,7 @@ def _services(
 ) -> Services:
     prepared = _prepared(settings)
     outline_of = given_outline or (lambda: prepared().outline)
-    registry, snapshots = Registry(database), SnapshotReader(database)
+    registry, snapshots = Registry(database), SnapshotReader(database, {LiveTasks: read_tasks})
     base_records = Bases(database)
     record_base = _recording(
         base_records, base, lambda: identify_base(outline_of(), None if given_outline else prepared().folder)
@@ -212,6 +219,9 @@ def _services(
         engine=slot,
         generations=Generations(telemetry),
         poolings=Poolings(telemetry),
+        tasks=Tasks(database),
+        task_prompts=TaskPrompts(ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes)),
+        task_forms=TaskForms(ProcessLimits(settings.grammar_timeout_s, settings.grammar_memory_bytes)),
         telemetry=telemetry,
     )
 
@@ -284,6 +294,8 @@ def _lifespan(
             with suppress(asyncio.CancelledError):
                 await starting
             await services.engine.stop()
+            for one in (services.task_prompts, services.task_forms):
+                await asyncio.to_thread(one.close)
             database.close()
 
     return lifespan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import FastAPI
@@ -31,15 +32,20 @@ def inference(
     *,
     body: type[Body] | None = None,
     chunk: type[BaseModel] | None = None,
+    also: Mapping[int, Answer] = MappingProxyType({}),
     errors: Sequence[int] = (403, 404),
 ) -> dict[str, Any]:
-    """`openapi_extra` of a door under /v1, whose errors are OpenAI's; `chunk` is an event of it where it can stream."""
+    """`openapi_extra` of a door under /v1, whose errors are OpenAI's; `chunk` is an event of it where it can stream.
+
+    `also` are answers by other statuses that are not OpenAI's errors, or not only.
+    """
     content = _content(answer)
     if chunk is not None:
         content["text/event-stream"] = {"schema": _event(chunk)}
     if body is not None:
         errors = (*errors, *_OF_A_BODY, 422, 429, 500, 503, 504)
-    return _door(body, {200: content}, dict.fromkeys(errors, _content(OpenAIError)))
+    told = {status: _content(one) for status, one in also.items()}
+    return _door(body, {200: content, **told}, dict.fromkeys(errors, _content(OpenAIError)))
 
 
 def ours(answers: Mapping[int, Answer], *, body: Answer = None, errors: Sequence[int] = ()) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS, Gener
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest
+from graftwork.protocol.tasks import SamplingPart
 
 _KEEP_ALL = 0
 #: Far from the seeds that people give, and odd, so that no two choices share one.
@@ -56,6 +57,21 @@ def sampling_params(
         presence_penalty=_first(body.presence_penalty, 0.0),
         frequency_penalty=_first(body.frequency_penalty, 0.0),
         repetition_penalty=_first(body.repetition_penalty, defaults.repetition_penalty, 1.0),
+    )
+
+
+def task_params(part: SamplingPart, defaults: GenerationDefaults) -> SamplingParams:
+    """The parameters that a task asks for; for what it leaves out the adapter's defaults, and then OpenAI's."""
+    top_k = part.top_k if part.top_k is not None else defaults.top_k
+    return SamplingParams(
+        temperature=part.temperature,
+        top_p=_first(part.top_p, defaults.top_p, 1.0),
+        top_k=top_k if top_k is not None and top_k > 0 else _KEEP_ALL,
+        min_p=_first(part.min_p, defaults.min_p, 0.0),
+        repetition_penalty=_first(part.repetition_penalty, defaults.repetition_penalty, 1.0),
+        seed=part.seed,
+        max_tokens=part.max_tokens,
+        stop=tuple(part.stop),
     )
 
 

@@ -17,6 +17,7 @@ from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
+from graftwork.gateway.task_prompts import TaskForms, TaskPrompts
 from graftwork.registry.base_push import BasePushes
 from graftwork.registry.bases import BaseRecord, Bases
 from graftwork.registry.cards.cards import Cards
@@ -37,6 +38,7 @@ from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.tags import Tags
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
+from graftwork.traffic.tasks.tasks import Tasks
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,9 @@ class Services:
     engine: EngineSlot
     generations: Generations
     poolings: Poolings
+    tasks: Tasks
+    task_prompts: TaskPrompts
+    task_forms: TaskForms
     telemetry: Telemetry
 
 

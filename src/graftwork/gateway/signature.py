@@ -17,6 +17,8 @@ class Signature:
     request_id: str
     decision: Decision
     base_digest: str
+    #: Of the task that asked, `sentiment/3`; None where a request asked by itself.
+    task: str | None = None
 
     @property
     def model(self) -> str:
@@ -42,6 +44,7 @@ class Signature:
             "x-graftwork-route": self.decision.route,
             "x-graftwork-arm": self.decision.arm,
             "x-graftwork-decision": self.decision.reason,
+            **({"x-graftwork-task": self.task} if self.task else {}),
             **self._deprecation(),
         }
 
@@ -73,6 +76,7 @@ class Signature:
             "route": self.decision.route,
             "arm": self.decision.arm,
             "decision": self.decision.reason,
+            **({"task": self.task} if self.task else {}),
             **({"adapters": parts} if parts else {}),
             **({"deprecated": deprecated} if deprecated else {}),
         }

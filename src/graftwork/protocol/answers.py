@@ -77,6 +77,8 @@ class Signed(Shape):
     route: str
     arm: str
     decision: str
+    #: Of the task that asked, with its revision; absent where a request asked by itself.
+    task: str | None = None
     adapters: list[SignedPart] = Field(default_factory=list)
     deprecated: list[DeprecatedPart] = Field(default_factory=list)
 

@@ -23,6 +23,7 @@ from graftwork.errors import (
     TooManyRequests,
     Unavailable,
     UnknownModel,
+    UnreadableAnswer,
 )
 
 
@@ -47,6 +48,7 @@ ERRORS: tuple[Kind, ...] = (
     Kind(Held, 409, "held", "conflict_error", "Held"),
     Kind(Conflict, 409, "conflict", "conflict_error", "Conflict"),
     Kind(Forbidden, 403, "forbidden", "permission_error", "Forbidden"),
+    Kind(UnreadableAnswer, 422, "unreadable_answer", "unreadable_answer_error", "Unreadable answer"),
     Kind(Refused, 422, "refused", "invalid_request_error", "Refused"),
     Kind(TooManyRequests, 429, "rate_limit_exceeded", "rate_limit_error", "Too many requests"),
     Kind(Unavailable, 503, "unavailable", "server_error", "Unavailable"),
@@ -97,6 +99,8 @@ def error_from(status: int, body: object, *, retry_after: str | None = None) -> 
     if not found and 400 <= status < 500:
         return InvalidRequest(message)
     error = _made((found or [INTERNAL])[0].error, message, shape)
+    if isinstance(error, UnreadableAnswer) and isinstance(body, Mapping):
+        error.text = str(body.get("text", ""))
     if isinstance(error, Unavailable) and retry_after is not None and re.fullmatch("[0-9]{1,9}", retry_after):
         error.retry_after_s = int(retry_after)
     return error

@@ -101,6 +101,16 @@ def reads_tools(source: str) -> bool:
         return False
 
 
+def unknown_names(source: str) -> set[str]:
+    """The variables that a template reads and that it does not have by itself; nothing of it is evaluated.
+
+    Raises:
+        jinja2.TemplateSyntaxError: it cannot be read, or names a filter or a test that there is not.
+    """
+    made = environment()
+    return jinja2.meta.find_undeclared_variables(made.parse(source)) - made.globals.keys()
+
+
 def syntax_problem(source: str) -> str | None:
     """Why a template cannot be read; it is parsed and nothing of it is evaluated."""
     if len(source) > MAX_CHARS:

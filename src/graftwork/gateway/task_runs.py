@@ -1,0 +1,193 @@
+"""POST /v1/tasks: one input or many through a task; each becomes a value of the task's type, or an error of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from graftwork.access.names import DEFAULT
+from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS
+from graftwork.engine.grammar import Grammar
+from graftwork.engine.request import GenerationRequest
+from graftwork.engine.sampling_params import SamplingParams
+from graftwork.errors import (
+    Forbidden,
+    GraftworkError,
+    InvalidRequest,
+    NotFound,
+    Refused,
+    Unavailable,
+    UnknownModel,
+    UnreadableAnswer,
+)
+from graftwork.gateway.answer_shape import Choice, usage_of
+from graftwork.gateway.choosing import Chosen, choose_for
+from graftwork.gateway.disconnect import unless_gone
+from graftwork.gateway.openapi import inference
+from graftwork.gateway.poolings import AT_ONCE
+from graftwork.gateway.request_body import read_json
+from graftwork.gateway.sampling import task_params
+from graftwork.gateway.services import Services, services_of, tenant_of
+from graftwork.protocol.errors import kind_of, openai_error
+from graftwork.protocol.task_runs import TaskAnswers, TaskErrors, TaskInput, TaskRequest
+from graftwork.traffic.tasks.fields import read_fields
+from graftwork.traffic.tasks.live import LiveTasks
+from graftwork.traffic.tasks.result import grammar_of, result_of
+from graftwork.traffic.tasks.tasks import Task
+
+router = APIRouter(prefix="/v1", tags=["inference"], default_response_class=Response)
+log = logging.getLogger(__name__)
+
+#: Tokens of an answer where neither the task nor the adapter says.
+USUAL_TOKENS = 256
+#: The engine's words for what was too long or not to be read; here it is the text.
+_OF_THE_TEXT = frozenset({"prompt", "messages", "max_tokens"})
+
+
+@router.post("/tasks", openapi_extra=inference(TaskAnswers, body=TaskRequest, also={422: TaskErrors}))
+async def run_task(request: Request) -> Response:
+    """The result of one text, or of each of several inputs, by a task."""
+    services = services_of(request)
+    body = await read_json(request, services.settings.max_body_bytes, TaskRequest)
+    task = services.snapshots.current().part(LiveTasks).find(tenant_of(request), body.task)
+    chosen = _choose(request, services, body, task)
+    run = await _run_of(services, task, chosen, own=body.companions != "base")
+    outcomes = await unless_gone(request.receive, run.all(body.each))
+    head = {
+        "id": f"task-{chosen.signature.request_id}",
+        "object": "task.result" if body.text is not None else "list",
+        "created": int(time.time()),
+        "task": task.name,
+        "model": chosen.model,
+        "graftwork": chosen.signature.to_json(),
+    }
+    made = _alone(outcomes[0]) if body.text is not None else _together(outcomes)
+    status = kind_of(outcomes[0].error).status if body.text is not None and outcomes[0].error else 200
+    return JSONResponse({**head, **made}, status, headers=chosen.signature.headers())
+
+
+def _choose(request: Request, services: Services, body: TaskRequest, task: Task) -> Chosen:
+    """Whoever the request names answers; else the task's adapter, by what its name means as `model`."""
+    named = task.revision.spec.adapter if not body.model or body.model == DEFAULT else None
+    try:
+        chosen = choose_for(request, services, body.model_copy(update={"model": named}) if named else body)
+    except UnknownModel as error:
+        if named is None or error.reference != named:
+            raise
+        raise NotFound(
+            f"The task {task.name} is for the adapter {named!r}, which does not exist. Push it, or set the task anew."
+        ) from error
+    return replace(chosen, signature=replace(chosen.signature, task=task.label))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one input: what the model said of it, and what that means or why it means nothing."""
+
+    choice: Choice
+    result: Any = None
+    error: GraftworkError | None = None
+
+    def to_json(self, at: str = "") -> dict[str, Any]:
+        return {
+            "result": self.result,
+            "text": "".join(self.choice.text),
+            "finish_reason": self.choice.finish_reason,
+            "error": None if self.error is None else _told(self.error, at),
+            "usage": usage_of([self.choice]),
+        }
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """A task, who answers, and how."""
+
+    services: Services
+    task: Task
+    chosen: Chosen
+    params: SamplingParams
+    grammar: Grammar | None
+    own: bool  #: whether what the adapter carries is used
+
+    async def all(self, inputs: Sequence[TaskInput]) -> list[Outcome]:
+        """Of each input, in order; cancelling it frees every row."""
+        turn = asyncio.Semaphore(AT_ONCE)
+        running = [asyncio.ensure_future(self._one(index, given, turn)) for index, given in enumerate(inputs)]
+        try:
+            return await asyncio.gather(*running)
+        finally:
+            for one in running:
+                one.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _one(self, index: int, given: TaskInput, turn: asyncio.Semaphore) -> Outcome:
+        choice, spec = Choice(), self.task.revision.spec
+        try:
+            values = {**read_fields(spec.fields, given.fields or {}), "text": given.text}
+            async with turn:
+                prompt = await self.services.task_prompts.fill(spec, values, self.task.tenant)
+                request = GenerationRequest(
+                    f"{self.chosen.signature.request_id}-{index}",
+                    prompt,
+                    self.params,
+                    self.chosen.adapter,
+                    self.own,
+                    USUAL_TOKENS,
+                    self.chosen.caller,
+                    self.grammar,
+                )
+                pieces = self.services.generations.run(self.chosen.engine, [request], self.chosen.model)
+                async with aclosing(pieces):
+                    async for _, delta in pieces:
+                        choice.add(delta)
+            return Outcome(choice, result_of(spec.output, "".join(choice.text), choice.finish_reason))
+        except GraftworkError as error:
+            return Outcome(choice, error=error)
+
+
+async def _run_of(services: Services, task: Task, chosen: Chosen, *, own: bool) -> TaskRun:
+    spec, adapter = task.revision.spec, chosen.adapter
+    defaults = (await chosen.engine.companions(adapter)).defaults if adapter and own else NO_DEFAULTS
+    return TaskRun(services, task, chosen, task_params(spec.sampling, defaults), grammar_of(spec.output), own)
+
+
+def _alone(outcome: Outcome) -> dict[str, Any]:
+    """Raises what went wrong, but for an answer that cannot be read: that one is shown."""
+    if outcome.error is not None and not isinstance(outcome.error, UnreadableAnswer):
+        raise _about_text(outcome.error)
+    return outcome.to_json()
+
+
+def _together(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Raises Unavailable where nothing was answered because the server is full: all of it can be sent again."""
+    errors = [one.error for one in outcomes]
+    if isinstance(errors[0], Unavailable) and all(isinstance(error, Unavailable) for error in errors):
+        raise errors[0]
+    data = [{"index": index, **one.to_json(f"inputs.{index}.")} for index, one in enumerate(outcomes)]
+    return {"data": data, "usage": usage_of([one.choice for one in outcomes])}
+
+
+def _told(error: GraftworkError, at: str) -> dict[str, Any]:
+    """An error in OpenAI's words; `at` is where the input is that it is about."""
+    kind, about = kind_of(error), _about_text(error)
+    if kind.status >= 500:
+        log.warning("%s: %s", type(error).__name__, error.message)
+    field = about.field if isinstance(about, InvalidRequest) else None
+    ours = field is not None and not field.startswith("spec.")
+    told: dict[str, Any] = openai_error(error.message, kind, param=f"{at}{field}" if ours else field)["error"]
+    return {**told, "problems": list(error.problems)} if isinstance(error, Forbidden | Refused) else told
+
+
+def _about_text(error: GraftworkError) -> GraftworkError:
+    if isinstance(error, InvalidRequest) and error.field in _OF_THE_TEXT:
+        return InvalidRequest(error.message, field="text")
+    return error

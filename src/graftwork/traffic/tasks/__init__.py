@@ -1,0 +1,1 @@
+"""Tasks: what is asked under a name, of whom and how, and what comes of the answer."""
