@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from graftwork.cli import (
+    analysis,
     ask,
     audit,
     backup,
@@ -52,6 +53,7 @@ lifecycle.add_to(app)
 residency.add_to(app)
 evaluation.add_to(app)
 compare.add_to(app)
+analysis.add_to(app)
 lineage.add_to(app)
 search.add_to(app)
 retention.add_to(app)

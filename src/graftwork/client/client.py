@@ -12,6 +12,7 @@ import httpx
 
 from graftwork.adapters.files.json_file import CONFIG_NAME
 from graftwork.artifacts.bundle import Manifest
+from graftwork.client.analyses import Analyses
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
 from graftwork.client.documents import Documents
@@ -61,6 +62,7 @@ class Client:
         self._wire = Wire(url, app, http, timeout_s)
         self.evaluations = Evaluations(self._wire)
         self.bases = Bases(self._wire)
+        self.analyses = Analyses(self._wire)
         self.lineage = LineageClient(self._wire)
         self.documents = Documents(self._wire)
         self.signatures = Signatures(self._wire)

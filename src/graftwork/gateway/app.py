@@ -25,6 +25,7 @@ from graftwork.engine.limited_process import ProcessLimits
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest
 from graftwork.gateway import (
+    analysis,
     bases,
     blobs,
     classify,
@@ -142,6 +143,7 @@ def build_app(
         tags.router,
         retention.router,
         tasks.router,
+        analysis.router,
         events.router,
     ):
         app.include_router(router, prefix="/api/v1")

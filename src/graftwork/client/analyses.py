@@ -1,0 +1,27 @@
+"""Analyses: templates by which versions are judged, over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graftwork.client.wire import Json, Wire
+
+
+class Analyses:
+    """`client.analyses`: what templates say of evidence."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def check(self, template: Mapping[str, Any], evidence: Mapping[str, Any] | None = None) -> Json:
+        """Read a resource of kind AnalysisTemplate, and judge evidence by it where it is given.
+
+        Returns `{"name", "result", "reason", "metrics": [{"name", "result", "reason", "figures"}]}`; a result is
+        `pass`, `fail` or `inconclusive`, and None without evidence.
+
+        Raises:
+            InvalidRequest: the template or the evidence cannot be read; the message names the field.
+        """
+        body = {"template": dict(template), **({} if evidence is None else {"evidence": dict(evidence)})}
+        return self._wire.json("POST", "/api/v1/analysis/check", json=body)

@@ -1,0 +1,51 @@
+"""The door of analysis under /api/v1: whether a template can be read, and what it says of given evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Depends
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from graftwork.gateway.openapi import ours
+from graftwork.gateway.origin import refuse_foreign_origin
+from graftwork.gateway.request_body import read_json
+from graftwork.gateway.services import services_of
+from graftwork.protocol.evidence import AnalysisCheckBody, AnalysisVerdict, ArmBody, EvidenceBody
+from graftwork.traffic.gates.evidence import Arm, Evidence
+from graftwork.traffic.gates.gates import judge
+from graftwork.traffic.observation import Observation
+
+router = APIRouter(tags=["analysis"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
+
+
+@router.post("/analysis/check", openapi_extra=ours({200: AnalysisVerdict}, body=AnalysisCheckBody))
+async def check(request: Request) -> Response:
+    """Read an AnalysisTemplate, and judge evidence by it where there is some; nothing is kept."""
+    body = await read_json(request, services_of(request).settings.max_body_bytes, AnalysisCheckBody)
+    return JSONResponse(await run_in_threadpool(_judged, body))
+
+
+def _judged(body: AnalysisCheckBody) -> dict[str, Any]:
+    name = body.template.metadata.name
+    if body.evidence is None:
+        return {"name": name, "result": None, "reason": "The template can be used.", "metrics": []}
+    found = judge(body.template.spec, _evidence(body.evidence))
+    metrics = [
+        {"name": one.metric, "result": one.result, "reason": one.reason, "figures": dict(one.figures)}
+        for one in found.metrics
+    ]
+    return {"name": name, "result": found.whole.result, "reason": found.whole.reason, "metrics": metrics}
+
+
+def _evidence(body: EvidenceBody) -> Evidence:
+    return Evidence(_arm(body.candidate, "candidate"), _arm(body.stable, "stable"), body.baseline)
+
+
+def _arm(body: ArmBody, name: str) -> Arm:
+    observations = [
+        Observation(**{**dict(one), "at": one.at or "", "arm": one.arm or name}) for one in body.observations
+    ]
+    return Arm(observations, [one.root for one in body.evaluations], body.distributions)

@@ -1,0 +1,44 @@
+"""Looks: when a metric is looked at again, and what all its looks so far come to; pure.
+
+Limits mean what Argo's analysis means by them, but for two things: only looks that pass count towards `count`, and that
+nothing is known yet is no end unless `inconclusiveLimit` says so. There, `count` inconclusive looks are a success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from graftwork.protocol.analysis import DEFAULT_INTERVAL_S, MetricPart
+from graftwork.traffic.verdict import Result
+
+#: `running`: look again.
+Phase = Result | Literal["running"]
+
+
+def phase_of(metric: MetricPart, looks: Sequence[Result]) -> Phase:
+    """What the looks at one metric come to, in any order.
+
+    It fails when more looks failed than `failureLimit`, is inconclusive when more were so than `inconclusiveLimit`, and
+    passes when `count` looks passed; with an interval and no count it runs as long as whoever looks wants to.
+    """
+    if looks.count("fail") > metric.failure_limit:
+        return "fail"
+    if metric.inconclusive_limit is not None and looks.count("inconclusive") > metric.inconclusive_limit:
+        return "inconclusive"
+    wanted = metric.count if metric.interval is not None else metric.count or 1
+    return "pass" if wanted is not None and looks.count("pass") >= wanted else "running"
+
+
+def worst(phases: Sequence[Phase]) -> Phase:
+    """Of all metrics: one that fails is enough, and all must pass."""
+    order: tuple[Phase, ...] = ("fail", "inconclusive", "running")
+    return next((phase for phase in order if phase in phases), "pass")
+
+
+def next_look(metric: MetricPart, *, began: datetime, last: datetime | None) -> datetime:
+    """When to look: after `initialDelay`, then every `interval`."""
+    if last is None:
+        return began + timedelta(seconds=metric.initial_delay)
+    return last + timedelta(seconds=metric.interval if metric.interval is not None else DEFAULT_INTERVAL_S)

@@ -1,0 +1,61 @@
+"""The door that tries templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from graftwork.errors import InvalidRequest
+from support.analysis import template
+
+if TYPE_CHECKING:
+    from support.served import Served
+
+SUCCESS = {"name": "success", "provider": {"rate": {"measure": "success_rate"}}, "successCondition": "result >= 0.9"}
+SST2 = {
+    "name": "sst2",
+    "provider": {"evaluation": {"name": "sst2", "metric": "accuracy"}},
+    "successCondition": "result - stable >= 0",
+}
+OK, ERROR = {"outcome": "ok", "latency_s": 0.5}, {"outcome": "error", "latency_s": 0.1}
+
+
+def sst2(accuracy: float) -> dict[str, Any]:
+    told = {"family": "task", "name": "sst2", "dataset": {"id": "sst2"}}
+    return {**told, "metrics": [{"name": "accuracy", "value": accuracy}]}
+
+
+def test_a_template_judges_evidence_and_nothing_is_kept(served: Served) -> None:
+    arm = {"observations": [OK] * 200, "evaluations": [sst2(0.5), sst2(0.8)]}
+    stable = {"evaluations": [sst2(0.7)]}
+    found = served.client.analyses.check(template(SUCCESS, SST2), {"candidate": arm, "stable": stable})
+    assert (found["name"], found["result"]) == ("careful", "pass")
+    assert [one["result"] for one in found["metrics"]] == ["pass", "pass"]
+    assert found["metrics"][0]["figures"]["n"] == 200
+    bad = served.client.analyses.check(template(SUCCESS), {"candidate": {"observations": [OK] * 60 + [ERROR] * 60}})
+    assert bad["result"] == "fail" and "result < 0.9 is proven" in bad["reason"]
+    nothing = served.client.analyses.check(template(SUCCESS), {"candidate": {}})
+    assert nothing["result"] == "inconclusive"
+    assert served.client.analyses.check(template(SUCCESS))["result"] is None
+
+
+@pytest.mark.parametrize(
+    ("evidence", "field"),
+    [
+        ({"candidate": {"observations": [{**OK, "latency": 1}]}}, "evidence.candidate.observations.0.latency"),
+        (
+            {"candidate": {"observations": [{"outcome": "good", "latency_s": 1.0}]}},
+            "evidence.candidate.observations.0.outcome",
+        ),
+        (
+            {"candidate": {"evaluations": [{**sst2(1.0), "metrics": [{"name": "a", "value": 1.0}] * 2}]}},
+            "metrics.1.name",
+        ),
+        ({"candidate": {"observations": [{**OK, "latency_s": -1.0}]}}, "evidence.candidate.observations.0.latency_s"),
+    ],
+)
+def test_evidence_that_cannot_be_read_is_named(served: Served, evidence: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        served.client.analyses.check(template(SUCCESS), evidence)
+    assert raised.value.field == field
