@@ -18,11 +18,10 @@ OK, ERROR = {"outcome": "ok", "latency_s": 0.5}, {"outcome": "error", "latency_s
 def test_it_exits_with_1_unless_all_metrics_pass(tmp_path: Path, cli: Cli) -> None:
     file, evidence = tmp_path / "template.json", tmp_path / "evidence.json"
     file.write_text(json.dumps(template(SUCCESS)))
-    for good, bad, result in ((200, 0, "pass"), (60, 60, "fail"), (5, 0, "inconclusive")):
+    for good, bad, result in ((200, 0, "pass"), (5, 1, "inconclusive")):
         evidence.write_text(json.dumps({"candidate": {"observations": [OK] * good + [ERROR] * bad}}))
         ran = cli("analysis", "check", "-f", str(file), "--evidence", str(evidence), "--output", "json")
         assert (ran.code, json.loads(ran.out)["result"]) == (result != "pass", result)
-    assert "can be used" in cli("analysis", "check", "-f", str(file)).out
 
 
 def test_a_mistake_in_the_template_is_told_with_its_place(tmp_path: Path, cli: Cli) -> None:

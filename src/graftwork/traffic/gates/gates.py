@@ -95,9 +95,7 @@ def _told(
     result: Result, metric: MetricPart, condition: Condition, found: Estimate, alpha: float, says: str
 ) -> Verdict:
     against = "" if found.stable is None else f" (result {found.result:.4g}, stable {found.stable:.4g})"
-    counted = ", ".join(
-        f"{name}={count}" for name, count in (("n", found.n), ("n of the other", found.n_stable)) if count is not None
-    )
+    counted = " against ".join(str(count) for count in (found.n, found.n_stable) if count is not None)
     reason = (
         f"{condition} {says}: {condition.subject} is {found.value:.4g}{against}, within "
         f"[{found.bounds.low:.4g}, {found.bounds.high:.4g}] at alpha {alpha:.3g} by {found.method}"
@@ -114,4 +112,4 @@ def _told(
         "alpha": alpha,
     }
     finite = tuple((name, float(one)) for name, one in figures.items() if one is not None and math.isfinite(one))
-    return Verdict(result, f"{reason} ({counted})" if counted else reason, metric.name, finite)
+    return Verdict(result, f"{reason} (n={counted})" if counted else reason, metric.name, finite)
