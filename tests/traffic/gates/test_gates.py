@@ -192,6 +192,7 @@ def test_a_ratio_to_nothing_says_nothing() -> None:
     assert (
         look(refusals, evidence(answers(800, 200, refusal=True), answers(1000))).result == "fail"
     )  # from none to many
+    assert "result / stable is undefined" in look(refusals, evidence(answers(99), answers(99))).reason
 
 
 NUMBERS = st.one_of(st.floats(), st.sampled_from([math.nan, math.inf, 0.0, -0.0, 1e308, -1e308, 5e-324]))

@@ -95,9 +95,10 @@ def _told(
     result: Result, metric: MetricPart, condition: Condition, found: Estimate, alpha: float, says: str
 ) -> Verdict:
     against = "" if found.stable is None else f" (result {found.result:.4g}, stable {found.stable:.4g})"
+    value = "undefined" if math.isnan(found.value) else f"{found.value:.4g}"
     counted = " against ".join(str(count) for count in (found.n, found.n_stable) if count is not None)
     reason = (
-        f"{condition} {says}: {condition.subject} is {found.value:.4g}{against}, within "
+        f"{condition} {says}: {condition.subject} is {value}{against}, within "
         f"[{found.bounds.low:.4g}, {found.bounds.high:.4g}] at alpha {alpha:.3g} by {found.method}"
     )
     figures = {
