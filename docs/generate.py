@@ -197,8 +197,9 @@ def metrics() -> str:
         "|---|---|---|---|",
     ]
     telemetry = Telemetry()
+    telemetry.watch_rollouts(lambda: ())
     for family in telemetry.registry.collect():
-        collector = telemetry.registry._names_to_collectors[family.name]
+        collector = telemetry.registry._names_to_collectors.get(family.name, family)
         labels = ", ".join(f"`{label}`" for label in getattr(collector, "_labelnames", ()))
         name = f"{family.name}_total" if family.type == "counter" else family.name
         if not family.name.endswith("_created"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -39,6 +40,8 @@ ENGINE_LABELS = {
 }
 
 Stats = Callable[[], Mapping[str, object]]
+#: Of each live rollout its tenant, route, status, and the share of the keys that each arm has.
+Rollouts = Callable[[], Iterable[tuple[str, str, str, Mapping[str, float]]]]
 
 
 class BoundedLabel:
@@ -72,6 +75,30 @@ class _EngineCollector(Collector):
             for key, one in value.items() if isinstance(value, Mapping) else [(None, value)]:
                 metric.add_metric([] if key is None else [str(key)], float(one))
             yield metric
+
+
+class _RolloutCollector(Collector):
+    """Reads where live rollouts stand when they are scraped; of more than `MAX_LABEL_VALUES` only the first."""
+
+    def __init__(self, rollouts: Rollouts) -> None:
+        self._rollouts = rollouts
+
+    def collect(self) -> Iterable[Metric]:
+        weight = GaugeMetricFamily(
+            "graftwork_rollout_weight",
+            "Share of the keys that an arm answers, 0 to 1.",
+            labels=("tenant", "route", "arm"),
+        )
+        status = GaugeMetricFamily(
+            "graftwork_rollout_status",
+            "1 for the status of each live rollout: warming, progressing or paused.",
+            labels=("tenant", "route", "status"),
+        )
+        for tenant, route, now, shares in islice(self._rollouts(), MAX_LABEL_VALUES):
+            status.add_metric((tenant, route, now), 1.0)
+            for arm, share in shares.items():
+                weight.add_metric((tenant, route, arm), share)
+        yield from (weight, status)
 
 
 class Telemetry:
@@ -138,6 +165,10 @@ class Telemetry:
     def watch_engine(self, stats: Stats) -> None:
         """Expose the numbers that `stats` gives, read at each scrape; names as the engine has them."""
         self.registry.register(_EngineCollector(stats))
+
+    def watch_rollouts(self, rollouts: Rollouts) -> None:
+        """Expose where live rollouts stand, read at each scrape."""
+        self.registry.register(_RolloutCollector(rollouts))
 
     def render(self) -> tuple[bytes, str]:
         """The page of /metrics and its content type."""

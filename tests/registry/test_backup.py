@@ -40,10 +40,13 @@ from graftwork.registry.retention.rules import Retention, Rules
 from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.tags import Tags
+from graftwork.traffic.rollouts.lease import Lease
+from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.tasks.tasks import Tasks
 from support.desk import Desk
 from support.evaluations import put, task
 from support.keys import KEYS
+from support.rollouts import canary, spec, weight
 
 TINY = BaseIdentity("org/tiny", "main", "LlamaForCausalLM", "sha256:" + "a" * 64, "sha256:" + "b" * 64)
 #: Columns of digests that name no blob.
@@ -100,6 +103,10 @@ class Shop:
         Holds(database).release("local", "tone", reason="over", actor="me")
         Retention(database).set("local", "tone", Rules(keep_last=3), actor="me")
         Tasks(database).set("local", "mood", TaskSpec(), if_match=None, actor="me", reason=None)
+        Rollouts(database).start(
+            "local", spec("tone", canary(weight(1)), "adapters:/tone/2"), actor="me", reason=None, once=None
+        )
+        Lease(database, "rollouts", "me").hold()
         self.desk.demand("serving")
         self.desk.approve("tone")
         self.desk.lifecycle.deprecate("local", "tone", "Use voice.", actor="me")

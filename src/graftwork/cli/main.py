@@ -28,6 +28,7 @@ from graftwork.cli import (
     registry,
     residency,
     retention,
+    rollout,
     search,
     serve,
     sign,
@@ -57,6 +58,7 @@ analysis.add_to(app)
 lineage.add_to(app)
 search.add_to(app)
 retention.add_to(app)
+rollout.add_to(app)
 verify.add_to(app)
 sign.add_to(app)
 document.add_to(app)
@@ -121,7 +123,7 @@ def run() -> None:
 
 
 #: Fields of a wrong request that are words of the command line itself.
-_USAGE = frozenset({"settings", "url", "meta", "base", "message", "policy"})
+_USAGE = frozenset({"settings", "url", "meta", "base", "message", "policy", "rollout"})
 
 
 def _tell(error: GraftworkError) -> None:

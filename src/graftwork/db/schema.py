@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0013"
+HEAD = "0014"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -493,4 +493,70 @@ tasks = Table(
     ForeignKeyConstraint(
         ["tenant", "name", "revision"], ["task_revisions.tenant", "task_revisions.name", "task_revisions.number"]
     ),
+)
+
+#: What moves a route from one version to another. One of a route is live at most: the one that has not ended.
+rollouts = Table(
+    "rollouts",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("route", Name, nullable=False),
+    Column("revision", Count, nullable=False),  # 1, 2, … of its route
+    Column("spec", Text, nullable=False),  # canonical JSON
+    Column("status", String(16), nullable=False),
+    Column("state", Text, nullable=False),  # canonical JSON
+    Column("changes", Count, nullable=False),  # how many there were: who decides on a state names it by this
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("ended_at", Timestamp, nullable=True),
+    PrimaryKeyConstraint("tenant", "route", "revision"),
+    Index("ix_rollouts_one_live", "tenant", "route", unique=True, sqlite_where=text("ended_at IS NULL")),
+)
+
+#: The versions that a rollout is about, by arm; append-only.
+rollout_arms = Table(
+    "rollout_arms",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("route", Name, nullable=False),
+    Column("revision", Count, nullable=False),
+    Column("arm", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    PrimaryKeyConstraint("tenant", "route", "revision", "arm"),
+    ForeignKeyConstraint(["tenant", "route", "revision"], ["rollouts.tenant", "rollouts.route", "rollouts.revision"]),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
+    Index(None, "tenant", "adapter", "sequence"),
+)
+
+#: What happened to a rollout; append-only.
+rollout_steps = Table(
+    "rollout_steps",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("route", Name, nullable=False),
+    Column("revision", Count, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its rollout
+    Column("kind", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("before", Text, nullable=True),  # canonical JSON
+    Column("after", Text, nullable=False),  # canonical JSON
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "route", "revision", "number"),
+    ForeignKeyConstraint(["tenant", "route", "revision"], ["rollouts.tenant", "rollouts.route", "rollouts.revision"]),
+)
+
+#: Which of several servers does what one must do; of no tenant.
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Name, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("epoch", Count, nullable=False),  # grows with each change of hands
+    Column("expires_s", Float(53), nullable=False),  # since 1970, by the database's clock
+    PrimaryKeyConstraint("name"),
 )

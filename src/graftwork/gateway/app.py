@@ -41,6 +41,7 @@ from graftwork.gateway import (
     registry_routes,
     residency,
     retention,
+    rollouts,
     search,
     signatures,
     system,
@@ -55,6 +56,7 @@ from graftwork.gateway.openapi import describe
 from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_tenant
+from graftwork.gateway.steering import steered
 from graftwork.gateway.task_prompts import TaskForms, TaskPrompts
 from graftwork.models.base import PreparedBase, base_name
 from graftwork.models.base_identity import BaseIdentity, identify_base
@@ -74,12 +76,13 @@ from graftwork.registry.retention.holds import Holds
 from graftwork.registry.retention.rules import Retention
 from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
-from graftwork.registry.snapshot import SnapshotReader
+from graftwork.registry.snapshot import ReadPart, SnapshotReader
 from graftwork.registry.tags import Tags
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.choice import Asked, choose, require_servable
+from graftwork.traffic.rollouts.live import LiveRollouts, read_live, told_of
 from graftwork.traffic.tasks.live import LiveTasks, read_tasks
 from graftwork.traffic.tasks.tasks import Tasks
 from graftwork.version import __version__
@@ -144,6 +147,7 @@ def build_app(
         retention.router,
         tasks.router,
         analysis.router,
+        rollouts.router,
         events.router,
     ):
         app.include_router(router, prefix="/api/v1")
@@ -169,7 +173,8 @@ def _services(
 ) -> Services:
     prepared = _prepared(settings)
     outline_of = given_outline or (lambda: prepared().outline)
-    registry, snapshots = Registry(database), SnapshotReader(database, {LiveTasks: read_tasks})
+    parts: dict[type, ReadPart] = {LiveTasks: read_tasks, LiveRollouts: read_live}
+    registry, snapshots = Registry(database), SnapshotReader(database, parts)
     base_records = Bases(database)
     record_base = _recording(
         base_records, base, lambda: identify_base(outline_of(), None if given_outline else prepared().folder)
@@ -180,9 +185,11 @@ def _services(
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()
     snapshots.changed = partial(residency.follow, slot)
+    moving, kept, steering = steered(database, snapshots, slot, settings.adapter_cache_bytes)
     if slot.wanted:
         _check_base_name_is_free(base, snapshots)
     telemetry.watch_engine(lambda: _with_copies(slot.stats(), copies))
+    telemetry.watch_rollouts(lambda: told_of(snapshots.current()))
     partial_uploads, forms = Uploads(settings.uploads), FormFiles(settings.forms)
     return Services(
         settings=settings,
@@ -218,6 +225,9 @@ def _services(
         retention=Retention(database),
         deletions=Deletions(database),
         collector=Collector(database, store, partial_uploads, {"copy": copies, "form": forms}),
+        rollouts=moving,
+        kept=kept,
+        steering=steering,
         engine=slot,
         generations=Generations(telemetry),
         poolings=Poolings(telemetry),
@@ -284,14 +294,17 @@ def _lifespan(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None, None]:
         starting = asyncio.ensure_future(services.engine.start(_pins(services)))
-        looking = asyncio.ensure_future(_look(services.snapshots)) if services.engine.wanted else None
+        beside = (_look(services.snapshots), services.steering.run()) if services.engine.wanted else ()
+        tasks = [asyncio.ensure_future(one) for one in beside]
         if not in_background:
             await starting
         try:
             yield
         finally:
-            if looking is not None:
-                looking.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.to_thread(services.steering.close)
             starting.cancel()
             with suppress(asyncio.CancelledError):
                 await starting

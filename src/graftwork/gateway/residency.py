@@ -128,6 +128,8 @@ async def _load(request: Request, name: str, *, pin: bool) -> Response:
     require_servable(decision, base=services.base, base_digest=engine.outline.weights_digest)
     item = _Item.of(decision)
     there = await unless_gone(request.receive, engine.load(item.handle, pin=pin, wait_s=body.wait_s))
+    if pin:
+        services.kept.leave(item.handle.digest)
     return await _told(services, item, 200 if there else 202)
 
 

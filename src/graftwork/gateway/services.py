@@ -16,7 +16,9 @@ from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.errors import NotFound
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
+from graftwork.gateway.kept_warm import KeptWarm
 from graftwork.gateway.poolings import Poolings
+from graftwork.gateway.steering import Steering
 from graftwork.gateway.task_prompts import TaskForms, TaskPrompts
 from graftwork.registry.base_push import BasePushes
 from graftwork.registry.bases import BaseRecord, Bases
@@ -38,6 +40,7 @@ from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.tags import Tags
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
+from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.tasks.tasks import Tasks
 
 
@@ -72,6 +75,9 @@ class Services:
     retention: Retention
     deletions: Deletions
     collector: Collector
+    rollouts: Rollouts
+    kept: KeptWarm
+    steering: Steering
     engine: EngineSlot
     generations: Generations
     poolings: Poolings

@@ -4,14 +4,15 @@
    with scales, which together with either of these is an error too
 2  model absent, empty or "default", or the name of the base: the base; no adapter can have that name
 3  model as a route: every adapter's own name is one, and means @production,
-   or its newest version while it never had a production version
+   or its newest version while it never had a production version; while a rollout runs there, the arm that has the
+   request's key
 4  model as a reference: name:1.4.0, name@alias, name@sha256:…
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from graftwork.access.names import DEFAULT
@@ -20,6 +21,7 @@ from graftwork.registry.reference import Newest, Reference, parse_reference
 from graftwork.registry.rules.policy import forbid
 from graftwork.registry.versions import Version
 from graftwork.traffic.composition import Composition
+from graftwork.traffic.live_arms import LiveArms, point_in
 
 PRODUCTION = "production"
 _LONGEST_ECHO = 200
@@ -34,6 +36,8 @@ class Asked:
     header: str | None = None
     #: References with scales: these adapters together.
     adapters: tuple[tuple[str, float], ...] = ()
+    #: What an arm of a rollout is chosen by: equal ones get the same arm.
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Decision:
     #: The rule that won and how the name was read: `model:production`, `adapter_id:newest`, `default:base`.
     reason: str
     composition: Composition | None = None
+    #: The rollout that chose the arm, `support/3`.
+    rollout: str | None = None
 
     @property
     def versions(self) -> tuple[Version, ...]:
@@ -72,7 +78,7 @@ class Resolver(Protocol):
         ...
 
 
-def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver) -> Decision:
+def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver, rollouts: LiveArms | None = None) -> Decision:
     """The one that answers.
 
     Raises:
@@ -102,7 +108,8 @@ def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver) -> Decis
         return _base(base, "default")
     if asked.model == base:  # even if another process has given an adapter that name meanwhile
         return _base(base, "model")
-    return _adapter(asked.model, "model", tenant, versions)
+    decision = _adapter(asked.model, "model", tenant, versions)
+    return decision if rollouts is None else _rolled_out(decision, asked, tenant, versions, rollouts)
 
 
 def require_servable(decision: Decision, *, base: str, base_digest: str) -> None:
@@ -154,6 +161,34 @@ def _adapter(text: str, rule: str, tenant: str, versions: Resolver) -> Decision:
     return Decision(
         version, f"{version.adapter}:{version.semver}", route=version.adapter, arm=arm, reason=f"{rule}:{arm}"
     )
+
+
+def _rolled_out(decision: Decision, asked: Asked, tenant: str, versions: Resolver, rollouts: LiveArms) -> Decision:
+    """The same, or the arm of a rollout that leads away from just that.
+
+    Whoever moved the route's pointer meanwhile has the last word at once; and what may not serve leaves its keys to the
+    stable arm.
+    """
+    if decision.arm != PRODUCTION or (arms := rollouts.arms(tenant, decision.route)) is None:
+        return decision
+    if arms[-1].digest != decision.digest:
+        return decision
+    point = point_in(tenant, decision.route, asked.key)
+    arm = next(arm for arm in arms if arm.has(point))
+    version = None if arm is arms[-1] else _servable(arm.reference, tenant, versions)
+    if version is None:
+        arm, version = arms[-1], decision.version
+    assert version is not None, "the stable arm answered without the rollout"
+    reason = f"model:rollout:{arm.name}"
+    return replace(decision, version=version, model=version.label, arm=arm.name, reason=reason, rollout=arm.rollout)
+
+
+def _servable(reference: str, tenant: str, versions: Resolver) -> Version | None:
+    try:
+        version = versions.resolve(tenant, parse_reference(reference))
+    except NotFound:
+        return None
+    return None if version.forbidden else version
 
 
 def _arm(reference: Reference, version: Version) -> str:

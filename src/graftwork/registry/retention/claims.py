@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, or_, select
+from sqlalchemy import Row, and_, or_, select
 
 from graftwork.access import events
 from graftwork.db import Transaction
-from graftwork.db.schema import versions
+from graftwork.db.schema import rollout_arms, rollouts, versions
 from graftwork.errors import InvalidRequest
 from graftwork.registry.pointers import ever_in_production, live_trail, production_trail
 from graftwork.registry.reference import parse_reference
@@ -55,6 +55,7 @@ def claims_of(tx: Transaction, view: AdapterView, derived: Sequence[Derivation])
         rollbacks=rules_of(tx, view.tenant, view.name).keep_rollbacks,
         holds=holds_of(tx, view.tenant, view.name),
         derivatives=derivatives_in(view, derived),
+        rollouts=_rollouts(tx, view),
     )
 
 
@@ -76,6 +77,16 @@ def derivatives_in(view: AdapterView, derived: Sequence[Derivation]) -> dict[int
             version = _meant(view, parent)
             if version is not None and (version.adapter, version.sequence) != (one.child.adapter, one.child.sequence):
                 found.setdefault(version.sequence, []).append(one.child)
+    return found
+
+
+def _rollouts(tx: Transaction, view: AdapterView) -> dict[int, list[str]]:
+    of_arm = and_(*(rollouts.c[name] == rollout_arms.c[name] for name in ("tenant", "route", "revision")))
+    query = select(rollout_arms.c.sequence, rollouts.c.route).join(rollouts, of_arm)
+    own = (rollout_arms.c.tenant == view.tenant, rollout_arms.c.adapter == view.name, rollouts.c.ended_at.is_(None))
+    found: dict[int, list[str]] = {}
+    for row in tx.execute(query.where(*own).order_by(rollouts.c.route)):
+        found.setdefault(row.sequence, []).append(row.route)
     return found
 
 

@@ -12,7 +12,7 @@ from graftwork.registry.retention.holds import Hold
 from graftwork.registry.versions import Version
 from graftwork.registry.view import AdapterView
 
-Kind = Literal["alias", "production", "rollback", "derivative", "hold", "pin"]
+Kind = Literal["alias", "production", "rollback", "derivative", "hold", "pin", "rollout"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Claims:
     rollbacks: int  #: how many steps along the trail shall stay possible
     holds: Sequence[Hold]  #: those in force
     derivatives: Mapping[int, Sequence[Version]]  #: by sequence number: the versions that were made of it
+    rollouts: Mapping[int, Sequence[str]]  #: by sequence number: the routes whose live rollouts are about it
 
 
 HolderRule = Callable[[Claims, Version], Iterable[Holder]]
@@ -74,10 +75,15 @@ def holds(claims: Claims, version: Version) -> Iterator[Holder]:
             yield Holder("hold", version.label, str(hold.number), message)
 
 
+def rollouts(claims: Claims, version: Version) -> Iterator[Holder]:
+    for route in claims.rollouts.get(version.sequence, ()):
+        yield Holder("rollout", version.label, route, f"a rollout of {route} is about {version.label}")
+
+
 #: Every reason. A new one is a function here, and what it looks at in `Claims`.
-HOLDERS: tuple[HolderRule, ...] = (production, aliases, rollback_targets, derivatives, holds)
+HOLDERS: tuple[HolderRule, ...] = (production, aliases, rollback_targets, derivatives, holds, rollouts)
 #: Those of a whole adapter: its own pointers go with it.
-HOLDERS_OF_ADAPTER: tuple[HolderRule, ...] = (production, derivatives, holds)
+HOLDERS_OF_ADAPTER: tuple[HolderRule, ...] = (production, derivatives, holds, rollouts)
 
 
 def holders_of(claims: Claims, version: Version, rules: Iterable[HolderRule] = HOLDERS) -> list[Holder]:

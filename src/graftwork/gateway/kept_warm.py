@@ -1,0 +1,71 @@
+"""KeptWarm: pins in this server's engine what may answer soon, and says whether it is there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from graftwork.engine.request import AdapterHandle
+from graftwork.engine.residency import Residency
+from graftwork.errors import GraftworkError, Unavailable
+from graftwork.gateway.engine_slot import EngineSlot
+from graftwork.registry.snapshot import Snapshot
+from graftwork.traffic.rollouts.rollout import Rollout
+from graftwork.traffic.rollouts.warmth import keep_warm
+
+log = logging.getLogger(__name__)
+
+#: A load is begun, not waited for, in seconds.
+BEGIN_S: Final = 0.01
+
+
+class KeptWarm:
+    """A `Readiness`. It owns the pins that it made, and leaves those alone that somebody asked for by name."""
+
+    def __init__(self, slot: EngineSlot, snapshot: Callable[[], Snapshot], budget_bytes: int) -> None:
+        self._slot, self._snapshot, self._budget_bytes = slot, snapshot, budget_bytes
+        self._own: dict[str, AdapterHandle] = {}
+
+    async def refresh(self) -> None:
+        """Pin what is wanted by now, and let go of what no longer is; quick, for loads go on by themselves."""
+        if (engine := self._slot.started) is None:
+            return
+        memory, base = engine.residency(), engine.outline.weights_digest
+        wanted = keep_warm(self._snapshot(), memory, base_digest=base, budget_bytes=self._budget_bytes)
+        for digest in self._own.keys() - wanted.keys():
+            engine.unpin(self._own.pop(digest))
+        for digest, handle in wanted.items():
+            if digest in memory and self._settled(memory[digest], digest):
+                continue
+            try:
+                await engine.load(handle, pin=True, wait_s=BEGIN_S)
+            except GraftworkError as error:
+                log.info("%s is not kept in memory: %s", handle.label, error.message)
+            else:
+                self._own[digest] = handle
+
+    def _settled(self, here: Residency, digest: str) -> bool:
+        """Whether nothing is to be asked for: who pinned it by name keeps it, and what failed fails for a while."""
+        return here.pinned or here.state == "failed" or (here.state == "loading" and digest in self._own)
+
+    def leave(self, digest: str) -> None:
+        """Somebody has pinned it by name: it is theirs from now on."""
+        self._own.pop(digest, None)
+
+    def problem(self, rollout: Rollout) -> str | None:
+        memory = self._memory()
+        for _, version in rollout.by_arm[:-1]:
+            here = memory.get(version.digest)
+            if here is not None and here.error is not None and not isinstance(here.error, Unavailable):
+                return f"{version.label} cannot be loaded: {here.error.message}"
+        return None
+
+    def ready(self, rollout: Rollout) -> bool:
+        memory = self._memory()
+        digests = [version.digest for _, version in rollout.by_arm[:-1]]
+        return all(digest in memory and memory[digest].state == "resident" for digest in digests)
+
+    def _memory(self) -> Mapping[str, Residency]:
+        engine = self._slot.started
+        return {} if engine is None else engine.residency()

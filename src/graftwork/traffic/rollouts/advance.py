@@ -1,0 +1,222 @@
+"""advance: what a rollout does next, and what people may tell it; values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from graftwork.errors import Conflict, InvalidRequest
+from graftwork.protocol.rollouts import Status
+from graftwork.traffic.resize import resize
+from graftwork.traffic.rollouts.plan import STABLE, Analysis, Pause, Plan, SetMirror, SetWeight
+from graftwork.traffic.rollouts.state import ALL_STABLE, Held, State
+from graftwork.traffic.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known when a rollout is looked at; verdicts by arm. What is left out is not known yet."""
+
+    ready: bool = False  #: whether all candidates are warm
+    broken: str | None = None  #: why a candidate cannot answer at all
+    moved: str | None = None  #: what the route was made to mean meanwhile, by somebody else
+    background: Mapping[str, Verdict] = field(default_factory=dict)
+    step: int = -1  #: of which step the next are
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Action:
+    """One change, as it is recorded; `promote` is the arm that the route means from now on."""
+
+    kind: str
+    before: State
+    after: State
+    promote: str | None = None
+
+
+Outcome = tuple[State, tuple[Action, ...]]
+
+
+def begin(now: datetime, reason: str) -> State:
+    """A rollout that waits for its candidates to be warm."""
+    return State("warming", now, reason=reason)
+
+
+def advance(plan: Plan, state: State, now: datetime, evidence: Evidence) -> Outcome:
+    """Everything that is to be done by now, in order."""
+    actions: list[Action] = []
+    while (action := _next(plan, state, now, evidence)) is not None:
+        actions.append(action)
+        state = action.after
+    return state, tuple(actions)
+
+
+def pause(state: State, now: datetime, reason: str) -> Outcome:
+    """Keep everything as it is; nothing happens to one that somebody paused already. Raises Conflict at its end."""
+    _check_live(state, "paused")
+    if state.held == "asked":
+        return state, ()
+    held_at = state.held_at if state.status == "paused" else now
+    return _told("paused", state, replace(state, status="paused", held="asked", held_at=held_at, reason=reason))
+
+
+def resume(state: State, now: datetime, reason: str) -> Outcome:
+    """Go on: a hold lasts as long as it had to when it was paused; who resumes what waits for him decides it.
+
+    Raises Conflict where it is not paused.
+    """
+    if state.status != "paused":
+        raise Conflict(f"The rollout is not paused but {state.status}.")
+    status: Status = "warming" if state.started_at is None else "progressing"
+    after = replace(state, status=status, held=None, held_at=None, reason=reason)
+    if state.held in ("step", "undecided"):
+        return _told("resumed", state, replace(after, step=state.step + 1, entered_at=now))
+    assert state.held_at is not None, "it is paused"
+    return _told("resumed", state, replace(after, entered_at=state.entered_at + max(now - state.held_at, timedelta())))
+
+
+def promote(plan: Plan, state: State, now: datetime, reason: str, arm: str | None = None) -> Outcome:
+    """Let the route mean a candidate now, whatever is left to do.
+
+    Raises:
+        InvalidRequest: there are several, and none or none of them is named.
+        Conflict: it has ended.
+    """
+    if state.status == "promoted" and arm in (None, plan.winner):
+        return state, ()
+    _check_live(state, "promoted")
+    chosen = arm if arm is not None else plan.arms[0] if len(plan.arms) == 1 else None
+    if chosen not in plan.arms:
+        raise InvalidRequest(f"Say which arm: {', '.join(plan.arms)}.", field="arm")
+    return _promoted(plan, state, now, chosen, reason)
+
+
+def abort(state: State, now: datetime, reason: str) -> Outcome:
+    """Everybody is answered by the stable version again; nothing happens to one that was aborted.
+
+    Raises Conflict where it has ended otherwise.
+    """
+    if state.status == "aborted":
+        return state, ()
+    _check_live(state, "aborted")
+    return _told("aborted", state, _over(state, "aborted", now, reason))
+
+
+def supersede(state: State, now: datetime, reason: str) -> Outcome:
+    """Another one has taken its place."""
+    return _told("superseded", state, _over(state, "superseded", now, reason))
+
+
+def forbid(state: State, now: datetime, reason: str) -> Outcome:
+    """What comes next is not allowed: wait for a person, who may mend that and resume."""
+    return _told("held", state, replace(state, status="paused", held="forbidden", held_at=now, reason=reason))
+
+
+def _next(plan: Plan, state: State, now: datetime, evidence: Evidence) -> Action | None:
+    if state.ended:
+        return None
+    if evidence.moved is not None:
+        return Action("superseded", state, _over(state, "superseded", now, evidence.moved))
+    if (wrong := evidence.broken or _failed(evidence.background)) is not None:
+        return Action("aborted", state, _over(state, "aborted", now, wrong))
+    if state.status == "paused":
+        return None
+    if state.status == "warming":
+        if not evidence.ready:
+            return None
+        after = replace(state, status="progressing", started_at=now, entered_at=now, reason="The candidates are warm.")
+        return Action("warmed", state, after)
+    if state.step == len(plan.steps):
+        if plan.winner is None:
+            return Action("completed", state, _over(state, "completed", now, "All steps are done."))
+        _, (action,) = _promoted(plan, state, now, plan.winner, "All steps are done.")
+        return action
+    return _step(plan, state, now, evidence)
+
+
+def _step(plan: Plan, state: State, now: datetime, evidence: Evidence) -> Action | None:
+    done = replace(state, step=state.step + 1, entered_at=now)
+    match plan.steps[state.step]:
+        case SetWeight(shares):
+            told = ", ".join(f"{arm} to {100 * share:g} %" for arm, share in sorted(shares.items()))
+            slices = resize(state.slices, shares, stable=STABLE)
+            return Action("weight_set", state, replace(done, slices=slices, reason=f"Set {told}."))
+        case SetMirror(arm, share):
+            mirror = (arm, share) if share else None
+            return Action(
+                "mirror_set", state, replace(done, mirror=mirror, reason=f"Mirror {100 * share:g} % to {arm}.")
+            )
+        case Pause(None):
+            return _held(state, now, "step", "The plan says to wait here until somebody resumes.")
+        case Pause(duration_s):
+            assert duration_s is not None, "the other case"
+            if now < state.entered_at + timedelta(seconds=duration_s):
+                return None
+            return Action("waited", state, replace(done, reason=f"Waited {duration_s:g} s."))
+        case Analysis(name, _, deadline_s):
+            verdicts = evidence.verdicts if evidence.step == state.step else {}
+            return _judged(plan, state, done, now, verdicts, name, deadline_s)
+
+
+def _judged(
+    plan: Plan,
+    state: State,
+    done: State,
+    now: datetime,
+    verdicts: Mapping[str, Verdict],
+    name: str,
+    deadline_s: float | None,
+) -> Action | None:
+    if (wrong := _failed(verdicts)) is not None:
+        return Action("aborted", state, _over(state, "aborted", now, wrong))
+    if set(verdicts) >= set(plan.arms) and all(one.result == "pass" for one in verdicts.values()):
+        said = " ".join(f"{arm}: {one.reason}" for arm, one in sorted(verdicts.items()))
+        return Action("passed", state, replace(done, reason=f"{name} passed. {said}"))
+    if deadline_s is not None and now >= state.entered_at + timedelta(seconds=deadline_s):
+        said = " ".join(f"{arm}: {one.reason}" for arm, one in sorted(verdicts.items()))
+        return _held(state, now, "undecided", f"{name} is undecided after {deadline_s:g} s. {said}".rstrip())
+    return None
+
+
+def _failed(verdicts: Mapping[str, Verdict]) -> str | None:
+    for arm, one in sorted(verdicts.items()):
+        if one.result == "fail":
+            return f"{arm} failed{f' {one.metric}' if one.metric else ''}: {one.reason}"
+    return None
+
+
+def _promoted(plan: Plan, state: State, now: datetime, arm: str, reason: str) -> Outcome:
+    after = _over(state, "promoted", now, reason)
+    return after, (Action("promoted", state, after, promote=arm),)
+
+
+def _over(state: State, status: Status, now: datetime, reason: str) -> State:
+    """An end, whichever: no arm has a slice of its own any more."""
+    return replace(
+        state,
+        status=status,
+        entered_at=now,
+        slices=ALL_STABLE,
+        mirror=None,
+        held=None,
+        held_at=None,
+        reason=reason,
+    )
+
+
+def _held(state: State, now: datetime, held: Held, reason: str) -> Action:
+    return Action("held", state, replace(state, status="paused", held=held, held_at=now, reason=reason))
+
+
+def _told(kind: str, before: State, after: State) -> Outcome:
+    return after, (Action(kind, before, after),)
+
+
+def _check_live(state: State, what: str) -> None:
+    if state.ended:
+        raise Conflict(
+            f"The rollout was {state.status}, and cannot be {what} any more. `graftwork rollback NAME` takes a version "
+            "back, and `graftwork rollout start` begins anew."
+        )

@@ -1,0 +1,110 @@
+"""Controller: looks at every rollout that is live, and does what its plan says; on one server of all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from graftwork.access.clock import Clock
+from graftwork.errors import GraftworkError, NotFound
+from graftwork.registry.reference import parse_reference
+from graftwork.registry.snapshot import Snapshot
+from graftwork.registry.versions import Version
+from graftwork.traffic.rollouts.advance import Evidence
+from graftwork.traffic.rollouts.lease import Held, Lease
+from graftwork.traffic.rollouts.live import LiveRollouts
+from graftwork.traffic.rollouts.plan import Analysis
+from graftwork.traffic.rollouts.ports import Judge, Readiness
+from graftwork.traffic.rollouts.rollout import Rollout
+from graftwork.traffic.rollouts.rollouts import Rollouts
+from graftwork.traffic.verdict import Verdict
+
+log = logging.getLogger(__name__)
+
+
+class Controller:
+    """One of them runs in each server; all decide alike, and the lease says whose decisions are written.
+
+    It keeps nothing of what it decided: whoever takes over goes on from what the database says.
+    """
+
+    def __init__(
+        self,
+        rollouts: Rollouts,
+        lease: Lease,
+        snapshot: Callable[[], Snapshot],
+        readiness: Readiness,
+        clock: Clock,
+        judge: Judge | None = None,
+    ) -> None:
+        self._rollouts, self._lease, self._snapshot = rollouts, lease, snapshot
+        self._readiness, self._clock, self._judge = readiness, clock, judge
+        self._held: Held | None = None
+
+    def look(self) -> int:
+        """How many rollouts were moved on; where none is live, the database is not asked for anything."""
+        live = self._snapshot().part(LiveRollouts).by_route
+        if not live or (held := self._lease.hold()) is None:
+            return 0
+        self._held = held
+        moved = 0
+        for one in live.values():
+            try:
+                after = self._rollouts.advance(one, self.evidence(one), held)
+            except GraftworkError as error:  # the others go on
+                log.warning("The rollout %s could not go on: %s", one.name, error.message)
+                continue
+            moved += after is not None and after.changes != one.changes
+        return moved
+
+    def close(self) -> None:
+        """Let another server go on at once, if this one was it."""
+        if self._held is not None:
+            self._lease.release()
+
+    def evidence(self, one: Rollout) -> Evidence:
+        """What is known of a rollout now."""
+        return Evidence(
+            ready=one.state.status == "warming" and self._readiness.ready(one),
+            broken=self._broken(one),
+            moved=self._moved(one),
+            background=self._judged(one, one.plan.background),
+            step=one.state.step,
+            verdicts=self._judged(one, self._due(one)),
+        )
+
+    def _due(self, one: Rollout) -> Analysis | None:
+        """The analysis that the step which lasts now is, if it is one."""
+        if one.state.status != "progressing" or one.state.step == len(one.plan.steps):
+            return None
+        step = one.plan.steps[one.state.step]
+        return step if isinstance(step, Analysis) else None
+
+    def _judged(self, one: Rollout, analysis: Analysis | None) -> Mapping[str, Verdict]:
+        if analysis is None or self._judge is None or one.state.started_at is None:
+            return {}
+        since = one.state.started_at if analysis is one.plan.background else one.state.entered_at
+        now = self._clock()
+        return {arm: self._judge.judge(one, arm, analysis, since, now) for arm in one.plan.arms}
+
+    def _broken(self, one: Rollout) -> str | None:
+        for arm in one.live_arms[:-1]:
+            version = _meant(self._snapshot(), one, arm.reference)
+            if version is None:
+                return f"The version of the arm {arm.name} is not there any more."
+            if version.forbidden:
+                return f"The policy forbids to serve {version.label}: {'; '.join(version.forbidden)}."
+        return self._readiness.problem(one) if one.state.status == "warming" else None
+
+    def _moved(self, one: Rollout) -> str | None:
+        stable = one.live_arms[-1]
+        if (now := _meant(self._snapshot(), one, stable.reference)) is not None and now.digest == stable.digest:
+            return None
+        return f"{stable.reference} was made to mean {now.label if now else 'nothing'} meanwhile."
+
+
+def _meant(snapshot: Snapshot, one: Rollout, reference: str) -> Version | None:
+    try:
+        return snapshot.resolve(one.tenant, parse_reference(reference))
+    except NotFound:
+        return None

@@ -1,0 +1,277 @@
+"""Rollouts: starts them, keeps where they stand, and does what people and the controller decide; events included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from graftwork.access import events
+from graftwork.access.clock import Clock, timestamp
+from graftwork.access.names import check_name, is_name
+from graftwork.db import Database, Transaction
+from graftwork.db.canonical import canonical
+from graftwork.db.time import DatabaseClock
+from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, PreconditionFailed
+from graftwork.protocol.rollouts import RolloutSpec
+from graftwork.registry.idempotency import Once, keep, recall
+from graftwork.registry.page import Page, check_page_size
+from graftwork.registry.versions import Version
+from graftwork.traffic.choice import require_allowed
+from graftwork.traffic.rollouts import rows
+from graftwork.traffic.rollouts.advance import (
+    Action,
+    Evidence,
+    Outcome,
+    abort,
+    advance,
+    begin,
+    forbid,
+    pause,
+    promote,
+    resume,
+    supersede,
+)
+from graftwork.traffic.rollouts.alias_pointer import AliasPointer
+from graftwork.traffic.rollouts.history import history_page
+from graftwork.traffic.rollouts.lease import Held
+from graftwork.traffic.rollouts.plan import STABLE, Plan
+from graftwork.traffic.rollouts.ports import Judge, Pointer
+from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout
+from graftwork.traffic.rollouts.subjects import subject_of
+
+#: Who does what a plan says, in events.
+CONTROLLER: Final = "rollout-controller"
+
+
+class Rollouts:
+    """The rollouts of one database; many threads and many servers may change them at once.
+
+    Methods raise InvalidRequest for what cannot be read, NotFound for what is not there or belongs to another tenant.
+    With `expected` they raise PreconditionFailed unless the newest rollout of the route has that revision.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock | None = None,
+        *,
+        judge: Judge | None = None,
+        pointer: Pointer | None = None,
+    ) -> None:
+        self._database = database
+        self._clock = clock or DatabaseClock(database)  # the one clock that all servers share
+        self._judge = judge
+        self._pointer = pointer or AliasPointer()
+
+    def start(self, tenant: str, spec: RolloutSpec, *, actor: str, reason: str | None, once: Once | None) -> Rollout:
+        """Begin a rollout; one of the same route that runs is superseded, and nothing of it counts any more.
+
+        Raises:
+            Conflict: the route means that version already, or cannot mean it, or nothing.
+            Forbidden: the policy does not let a candidate serve.
+        """
+        plan = Plan.of(spec)
+        self._check_possible(tenant, plan)
+        now = self._clock()
+        with self._database.transaction() as tx:
+            if once is not None and (known := recall(tx, tenant, once)) is not None:
+                return self._at(tx, tenant, known["route"], known["revision"])
+            found = self._begun(tx, tenant, spec, plan, now, actor, reason)
+            if once is not None:
+                keep(tx, tenant, once, {"route": found.route, "revision": found.revision}, now=now)
+            return found
+
+    def retry(
+        self, tenant: str, route: str, *, actor: str, reason: str | None, once: Once | None, expected: int | None = None
+    ) -> Rollout:
+        """Begin the newest rollout of a route again, from its first step; Conflict unless it was aborted."""
+        last = self.get(tenant, route)
+        _check_expected(last, expected)
+        if last.state.status != "aborted":
+            raise Conflict(f"The rollout {last.name} is {last.state.status}; only an aborted one is tried again.")
+        again = RolloutSpec.model_validate({**last.spec, "stable": None})
+        return self.start(tenant, again, actor=actor, reason=reason or f"{last.name} again.", once=once)
+
+    def get(self, tenant: str, route: str) -> Rollout:
+        """The newest rollout of a route."""
+        check_name(route, what="route")
+        with self._database.reading() as tx:
+            return self._newest(tx, tenant, route)
+
+    def list(
+        self, tenant: str, *, status: str | None = None, page_size: int = 100, page_token: str | None = None
+    ) -> Page[Rollout]:
+        """The newest rollout of each route, by route."""
+        check_page_size(page_size)
+        if page_token and not is_name(page_token):
+            raise InvalidRequest("page_token is not one that a list gave out.", field="page_token")
+        with self._database.reading() as tx:
+            found = rows.page(tx, tenant, status=status, after=page_token or "", limit=page_size + 1)
+        more = len(found) > page_size
+        return Page(tuple(found[:page_size]), found[page_size - 1].route if more else None)
+
+    def history(self, tenant: str, route: str, *, page_size: int, page_token: str | None) -> Page[Mapping[str, Any]]:
+        """The changes of all rollouts of a route, the newest first."""
+        self.get(tenant, route)
+        with self._database.reading() as tx:
+            return history_page(tx, tenant, route, page_size=page_size, page_token=page_token)
+
+    def pause(self, tenant: str, route: str, **told: Any) -> Rollout:
+        return self._told(tenant, route, lambda one, now, why: pause(one.state, now, why), **told)
+
+    def resume(self, tenant: str, route: str, **told: Any) -> Rollout:
+        return self._told(tenant, route, lambda one, now, why: resume(one.state, now, why), **told)
+
+    def promote(self, tenant: str, route: str, *, arm: str | None = None, **told: Any) -> Rollout:
+        """Let the route mean a candidate now; raises Forbidden where the policy does not allow it."""
+        return self._told(tenant, route, lambda one, now, why: promote(one.plan, one.state, now, why, arm), **told)
+
+    def abort(self, tenant: str, route: str, **told: Any) -> Rollout:
+        """Everybody is answered by the stable version again, at once."""
+        return self._told(tenant, route, lambda one, now, why: abort(one.state, now, why), **told)
+
+    def advance(self, seen: Rollout, evidence: Evidence, held: Held) -> Rollout | None:
+        """Do what is to be done by now; None where somebody else has done something, or the right to act is gone.
+
+        What the policy forbids makes it wait for a person.
+        """
+        now = self._clock()
+        try:
+            return self._advance(seen, held, lambda one: advance(one.plan, one.state, now, evidence), now)
+        except Forbidden as error:
+            why = error.message
+            return self._advance(seen, held, lambda one: forbid(one.state, now, why), now)
+
+    def _advance(
+        self, seen: Rollout, held: Held, decide: Callable[[Rollout], Outcome], now: datetime
+    ) -> Rollout | None:
+        with self._database.transaction() as tx:
+            one = rows.at_revision(tx, seen.tenant, seen.route, seen.revision)
+            if one is None or one.changes != seen.changes or not held.holds(tx):
+                return None
+            return self._write(tx, one, decide(one), actor=CONTROLLER, at=now)
+
+    def _told(
+        self,
+        tenant: str,
+        route: str,
+        decide: Callable[[Rollout, datetime, str], Outcome],
+        *,
+        actor: str,
+        reason: str | None = None,
+        expected: int | None = None,
+    ) -> Rollout:
+        check_name(route, what="route")
+        now = self._clock()
+        with self._database.transaction() as tx:
+            one = self._newest(tx, tenant, route)
+            _check_expected(one, expected)
+            return self._write(tx, one, decide(one, now, reason or ""), actor=actor, at=now)
+
+    def _write(self, tx: Transaction, one: Rollout, outcome: Outcome, *, actor: str, at: datetime) -> Rollout:
+        after, actions = outcome
+        if not actions:
+            return one
+        stamp = timestamp(at)
+        for number, action in enumerate(actions, one.changes + 1):
+            self._record(tx, one, number, action, actor, stamp)
+        rows.write_state(tx, one, after, changes=one.changes + len(actions), at=stamp)
+        return self._at(tx, one.tenant, one.route, one.revision)
+
+    def _record(self, tx: Transaction, one: Rollout, number: int, action: Action, actor: str, at: str) -> None:
+        if action.promote is not None:
+            to, why = one.arms[action.promote], f"Rollout {one.name}: {action.after.reason}"
+            self._pointer.move(tx, one.tenant, one.route, to, actor=actor, reason=why, at=at)
+        before, after, why = action.before.brief(), action.after.brief(), action.after.reason
+        row = {"kind": action.kind, "reason": why, "before": canonical(before, what="state")}
+        row |= {"after": canonical(after, what="state"), "created_at": at, "created_by": actor}
+        rows.insert_step(tx, one, number, row)
+        told = {"revision": one.revision, "from": before, "to": after, "reason": why}
+        promoted = {"arm": action.promote, **_brief(one.arms[action.promote])} if action.promote else {}
+        kind = f"rollout.{action.kind}"
+        events.append(tx, one.tenant, actor, kind, subject_of(one.route), {**told, **promoted}, at=at)
+
+    def _begun(
+        self,
+        tx: Transaction,
+        tenant: str,
+        spec: RolloutSpec,
+        plan: Plan,
+        now: datetime,
+        actor: str,
+        reason: str | None,
+    ) -> Rollout:
+        reference, stable = self._pointer.target(tx, tenant, spec.route)
+        arms = {STABLE: _arm(STABLE, stable)}
+        for one in spec.candidates:
+            version = self._pointer.candidate(tx, tenant, spec.route, one.reference)
+            _check_candidate(version, stable, arms)
+            arms[one.arm] = _arm(one.arm, version)
+        if spec.stable is not None:
+            said = self._pointer.candidate(tx, tenant, spec.route, spec.stable)
+            if said.digest != stable.digest:
+                raise Conflict(f"{spec.route} means {stable.label} now, and not {said.label}: promote that one first.")
+        last, at = rows.newest(tx, tenant, spec.route), timestamp(now)
+        revision = last.revision + 1 if last else 1
+        if last is not None and not last.state.ended:
+            self._write(tx, last, supersede(last.state, now, f"Revision {revision} began."), actor=actor, at=now)
+        state = begin(now, reason or "")
+        told = {**spec.model_dump(mode="json", by_alias=True, exclude_unset=True), "stable": reference}
+        begun = Rollout(tenant, spec.route, revision, told, arms, state, 1, at, actor, at, None)
+        rows.insert(tx, begun)
+        after = state.brief()
+        row = {"kind": "started", "reason": state.reason, "before": None, "after": canonical(after, what="state")}
+        rows.insert_step(tx, begun, 1, {**row, "created_at": at, "created_by": actor})
+        payload = {"revision": revision, "from": None, "to": after, "reason": state.reason, "spec": told}
+        payload |= {"arms": {name: _brief(one) for name, one in arms.items()}}
+        events.append(tx, tenant, actor, "rollout.started", subject_of(spec.route), payload, at=at)
+        return self._at(tx, tenant, spec.route, revision)
+
+    def _check_possible(self, tenant: str, plan: Plan) -> None:
+        """Raises InvalidRequest for what nobody here could do."""
+        if plan.mirrors:
+            raise InvalidRequest(
+                "setMirror and the strategy shadow are not supported yet: nothing here sends copies. Leave them out.",
+                field="spec.strategy",
+            )
+        for analysis in plan.analyses:
+            if self._judge is None:
+                raise InvalidRequest(
+                    f"The analysis {analysis.name!a} is not supported yet: nothing here judges. Hold by `pause`, and "
+                    "promote or abort by hand.",
+                    field="spec.strategy",
+                )
+            self._judge.check(tenant, analysis)
+
+    def _newest(self, tx: Transaction, tenant: str, route: str) -> Rollout:
+        if (found := rows.newest(tx, tenant, route)) is None:
+            raise NotFound(f"There was no rollout of {route}. `graftwork rollout start` begins one.")
+        return found
+
+    def _at(self, tx: Transaction, tenant: str, route: str, revision: int) -> Rollout:
+        found = rows.at_revision(tx, tenant, route, revision)
+        assert found is not None, "it was just written, or was there before"
+        return found
+
+
+def _check_candidate(version: Version, stable: Version, arms: Mapping[str, ArmVersion]) -> None:
+    for name, other in arms.items():
+        if other.digest == version.digest:
+            raise Conflict(f"{version.label} is the arm {name} already.")
+    if version.base_digest != stable.base_digest:
+        raise Conflict(f"{version.label} was pushed for another base than {stable.label}; one server runs one base.")
+    require_allowed(version)
+
+
+def _check_expected(found: Rollout, expected: int | None) -> None:
+    if expected not in (None, found.revision):
+        raise PreconditionFailed(f"The newest rollout of {found.route} is revision {found.revision}, not {expected}.")
+
+
+def _arm(name: str, version: Version) -> ArmVersion:
+    return ArmVersion(name, version.adapter, version.sequence, version.semver, version.digest)
+
+
+def _brief(arm: ArmVersion) -> dict[str, Any]:
+    return {"adapter": arm.adapter, "version": arm.semver, "sequence": arm.sequence, "digest": arm.digest}
