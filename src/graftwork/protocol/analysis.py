@@ -134,6 +134,11 @@ class MetricPart(Resource):
         return self
 
     @property
+    def endless(self) -> bool:
+        """Whether it is looked at as long as whoever looks wants to."""
+        return self.interval is not None and self.count is None
+
+    @property
     def success(self) -> Condition | None:
         return None if self.success_condition is None else parse_condition(self.success_condition)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graftwork.traffic.gates.evidence import in_window
-from graftwork.traffic.gates.looks import next_look, phase_of, worst
+from graftwork.traffic.gates.looks import next_look, phase_of
 from graftwork.traffic.verdict import Result
 from support.analysis import answer, rate_metric
 
@@ -47,13 +47,6 @@ def test_the_order_of_looks_does_not_matter() -> None:
     limits = {"interval": "1s", "count": 2, "failureLimit": 1, "inconclusiveLimit": 3}
     for looks in ("ppfii", "fpipi", "iifpp"):
         assert phase(looks, **limits) == "pass"
-
-
-def test_the_worst_metric_is_that_of_all() -> None:
-    assert worst(["pass", "running", "inconclusive", "fail"]) == "fail"
-    assert worst(["pass", "running", "inconclusive"]) == "inconclusive"
-    assert worst(["pass", "running"]) == "running"
-    assert worst(["pass", "pass"]) == "pass"
 
 
 def test_looks_are_an_interval_apart_after_a_delay() -> None:

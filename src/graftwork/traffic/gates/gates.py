@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from graftwork.protocol.condition import Condition
 from graftwork.traffic.gates.evidence import Evidence, Lacking
-from graftwork.traffic.gates.looks import worst
 from graftwork.traffic.verdict import Result, Verdict
 
 if TYPE_CHECKING:
@@ -51,12 +50,17 @@ class Judgement:
 def judge(spec: AnalysisSpec, evidence: Evidence) -> Judgement:
     """One look at all metrics; never raises for what the evidence holds."""
     found = tuple(judge_metric(metric, evidence, spec.alpha, tests=len(spec.metrics)) for metric in spec.metrics)
-    result = cast("Result", worst([one.result for one in found]))
+    return Judgement(summed(found), found)
+
+
+def summed(found: Sequence[Verdict]) -> Verdict:
+    """What the verdicts on all metrics come to."""
     counts = Counter(one.result for one in found)
+    result: Result = "fail" if counts["fail"] else "inconclusive" if counts["inconclusive"] else "pass"
     told = [f"{counts[one]} of {len(found)} metrics {one}" for one in ("fail", "inconclusive") if counts[one]]
     reasons = [f"{one.metric}: {one.reason}" for one in found if one.result == result != "pass"]
     reason = ". ".join([", ".join(told), *reasons]) if told else f"All {len(found)} metrics pass"
-    return Judgement(Verdict(result, f"{reason}."), found)
+    return Verdict(result, f"{reason}.")
 
 
 def judge_metric(metric: MetricPart, evidence: Evidence, alpha: float, *, tests: int = 1) -> Verdict:

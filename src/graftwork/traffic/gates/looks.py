@@ -27,14 +27,7 @@ def phase_of(metric: MetricPart, looks: Sequence[Result]) -> Phase:
         return "fail"
     if metric.inconclusive_limit is not None and looks.count("inconclusive") > metric.inconclusive_limit:
         return "inconclusive"
-    wanted = metric.count if metric.interval is not None else metric.count or 1
-    return "pass" if wanted is not None and looks.count("pass") >= wanted else "running"
-
-
-def worst(phases: Sequence[Phase]) -> Phase:
-    """Of all metrics: one that fails is enough, and all must pass."""
-    order: tuple[Phase, ...] = ("fail", "inconclusive", "running")
-    return next((phase for phase in order if phase in phases), "pass")
+    return "pass" if not metric.endless and looks.count("pass") >= (metric.count or 1) else "running"
 
 
 def next_look(metric: MetricPart, *, began: datetime, last: datetime | None) -> datetime:
