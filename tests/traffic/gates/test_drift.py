@@ -110,6 +110,14 @@ def test_the_true_distance_is_within_the_bounds_at_every_look(kind: str) -> None
     assert missed <= 5
 
 
+def test_the_bounds_of_all_bins_hold_together() -> None:
+    known = baseline(prompt_tokens={"edges": list(range(0, 101, 10)), "counts": [500] * 10})
+    found = dict(look("prompt_tokens", "psi", "baseline", each("prompt_tokens", range(100)), baseline=known).figures)
+    seen, stored = np.array([0, *[10] * 10, 0]), np.array([0, *[0.1] * 10, 0])  # nothing below the edges, nor above
+    expected = bounded("psi", rate(seen, 100, 0.05 / 12), (stored, stored))
+    assert (found["low"], found["high"]) == expected
+
+
 def test_distances_are_those_of_the_literature() -> None:
     p, q = np.array([0.5, 0.5]), np.array([0.9, 0.1])
     assert distance("psi", p, q) == pytest.approx((0.4 * np.log(9 / 5)) + 0.4 * np.log(5))
