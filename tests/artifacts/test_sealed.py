@@ -19,7 +19,7 @@ from graftwork.artifacts.stores import open_store
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.errors import Damaged, InvalidRequest, Unavailable
 
-pytest.importorskip("cryptography", reason="sealing needs cryptography: pip install 'graftwork[encryption]'")
+pytest.importorskip("cryptography", reason="sealing needs cryptography: pip install cryptography")
 
 from graftwork.artifacts.stores.sealed import CHUNK_BYTES, HEAD_BYTES, TAG_BYTES, Sealed
 

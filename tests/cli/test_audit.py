@@ -56,6 +56,9 @@ def test_verify_says_how_many_events_hold_and_where_it_breaks(pushed: Cli, tmp_p
     assert cut.code == 1 and "cut off" in cut.out
     assert pushed("audit", "verify").code == 0  # nobody can tell, but for who noted the head
     assert pushed("audit", "verify", "--file", str(exported), "--expected-head", head["head"]).code == 0
+    for wrong in (("--file", str(exported)), ()):  # which is no sign of a cut
+        ran = pushed("audit", "verify", *wrong, "--expected-head", "sha256:00")
+        assert (ran.code, ran.out) == (2, "") and "64" in ran.err
     exported.write_text(exported.read_text().replace("version.created", "version.crested"))
     broken = pushed("audit", "verify", "--file", str(exported))
     assert broken.code == 1 and "position 3" in broken.out

@@ -51,6 +51,42 @@ def test_a_tar_file_that_would_write_elsewhere_is_refused(cli: Cli, tmp_path: Pa
     assert list(tmp_path.rglob("evil.py")) == []
 
 
+def test_a_backup_is_of_a_home_and_never_of_the_server_that_is_named(
+    pushed: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = str(tmp_path / "backup.tar")
+    ran = pushed("--url", "http://127.0.0.1:9", "backup", backup)
+    assert ran.code == 2 and "leave --url out" in ran.err
+    monkeypatch.setenv("GRAFTWORK_URL", "http://127.0.0.1:9")
+    for verb in ("backup", "restore"):
+        ran = pushed(verb, backup)
+        assert ran.code == 2 and "unset GRAFTWORK_URL" in ran.err
+    assert not Path(backup).exists()
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [("backup", "b.tar"), ("verify",), ("gc",), ("audit", "verify"), ("audit", "head"), ("audit", "export", "e")],
+)
+def test_a_home_without_a_registry_proves_nothing_and_is_not_made(
+    cli: Cli, verb: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "elsewhere"
+    monkeypatch.setenv("GRAFTWORK_HOME", str(home))
+    ran = cli(*verb)
+    assert ran.code == 1 and f"There is no registry in {home}" in ran.err
+    assert not home.exists() and not any((tmp_path / name).exists() for name in ("b.tar", "e"))
+
+
+def test_what_is_wrong_with_a_tar_file_is_told_of_that(cli: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "other.tar"
+    with tarfile.open(other, "w") as tar:
+        tar.add(__file__, arcname="something.py")
+    ran = cli("restore", "--check", str(other))
+    assert ran.code == 1 and f"{other} is not a whole backup" in ran.err
+
+
 def test_what_is_sealed_stays_sealed_in_a_backup(
     cli: Cli, outline: Outline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

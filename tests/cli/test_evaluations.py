@@ -59,9 +59,20 @@ def test_what_is_wrong_is_one_message_and_an_exit_code(cli: Cli, outline: Outlin
     cli("push", str(write_lora(tmp_path / "a", outline)), "tone")
     (tmp_path / "bad.json").write_text(json.dumps(task(metrics=[{"name": "a", "value": "x"}])))
     refused = cli("evaluation", "add", "tone", str(tmp_path / "bad.json"))
-    assert refused.code == 1 and "metrics.0.value" in refused.err
-    assert cli("evaluation", "add", "tone", str(tmp_path / "none.json")).code == 1
+    assert refused.code == 1 and "bad.json: metrics.0.value" in refused.err
+    (tmp_path / "typo.yaml").write_text(yaml.safe_dump(task() | {"famly": "task"}))
+    (tmp_path / "broken.yaml").write_text("family: task\nname: a: b\n")
+    for file, told in (
+        ("typo.yaml", "typo.yaml: famly is not a field of this request; there are family, name, split"),
+        ("broken.yaml", "broken.yaml cannot be read: line 2: mapping values are not allowed here."),
+    ):
+        refused = cli("evaluation", "add", "tone", str(tmp_path / file))
+        assert refused.code == 1 and told in refused.err
+    assert "yaml" not in cli("evaluation", "add", "tone:x", str(tmp_path / "typo.yaml")).err
+    missing = cli("evaluation", "add", "tone", str(tmp_path / "none.json"))
+    assert (missing.code, missing.err) == (1, f"graftwork: There is no file {tmp_path / 'none.json'}.\n")
     refused = cli("evaluation", "import", "tone", str(tmp_path / "bad.json"))
     assert refused.code == 1 and "bad.json: this is no result file" in refused.err
     assert cli("evaluation", "show", "tone", "1").code == 1
-    assert cli("compare", "tone").code == 1
+    alone = cli("compare", "tone")
+    assert alone.code == 2 and "two versions or more" in alone.err

@@ -84,7 +84,9 @@ def test_aliases_are_listed_with_their_history_and_their_past(pushed: Cli) -> No
         ("[" * 3000, "neither YAML"),
         ("a: 2026-01-31", "as JSON"),
         ("- a", "no document"),
-        ("kind: Policy", "apiVersion"),
+        ("kind: Policy", "policy.yaml: apiVersion is required"),
+        ("a: b: c", "policy.yaml is neither YAML nor JSON: line 1: mapping values"),
+        (POLICY.replace("production", "productoin"), "there are staging, production, serving"),
         ("", "no document"),
     ],
 )

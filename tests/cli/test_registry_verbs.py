@@ -261,3 +261,9 @@ def test_other_files_of_the_same_content_are_told(cli: Cli, adapter: Path) -> No
     done = cli("push", str(adapter), "alpha", "-o", "json")
     assert (done.json()["same_content_as"], done.json()["semver"]) == ("alpha:1.0.0", "1.0.1")
     assert "those of alpha:1.0.0" in done.err
+
+
+@pytest.mark.parametrize("pair", ['datasets=[{"uri": "s3://a"}]', "datasets.0.uri=s3://a", "preprocessing=clean"])
+def test_metadata_that_only_a_file_can_say_are_sent_there(cli: Cli, tmp_path: Path, pair: str) -> None:
+    ran = cli("push", str(tmp_path), "alpha", "--meta", pair)
+    assert ran.code == 2 and "--metadata FILE" in ran.err

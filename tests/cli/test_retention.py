@@ -62,7 +62,15 @@ def test_an_age_that_is_none_is_wrong_usage(cli: Cli, age: str) -> None:
     assert (wrong.code, "write 90m, 24h or 7d" in wrong.err) == (2, True)
 
 
-@pytest.mark.parametrize(("text", "why"), [("- a", "no document"), ("a: [", "neither YAML nor JSON")])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("- a", "no document"),
+        ("a: [", "neither YAML nor JSON: line 1"),
+        (RULES.replace("Retention", "Retain"), "rules.yaml: kind must be 'Retention'"),
+        (RULES.replace("keepLast", "keepLst"), "there are keepLast, keepDays, keepProduction, archivedDays, keepRoll"),
+    ],
+)
 def test_a_file_that_is_no_resource_is_refused(cli: Cli, tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "rules.yaml").write_text(text)
     assert why in cli("retention", "set", str(tmp_path / "rules.yaml")).err

@@ -81,7 +81,7 @@ def test_a_registry_verb_takes_a_second(cli: Cli) -> None:
 
 
 def test_version(cli: Cli) -> None:
-    assert cli("--version").out == f"graftwork {graftwork.__version__}\n"
+    assert cli("--version").out == cli("version").out == f"graftwork {graftwork.__version__}\n"
 
 
 @pytest.mark.parametrize(

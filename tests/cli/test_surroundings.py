@@ -27,6 +27,22 @@ def test_an_empty_home_is_no_home(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     assert ran.code == 2 and "it is empty" in ran.err
 
 
+@pytest.mark.parametrize(("name", "value"), [("DATABASE_URL", "foo://x"), ("ARTIFACTS_URL", "s4://x")])
+def test_a_variable_that_names_no_place_is_named(
+    cli: Cli, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"GRAFTWORK_{name}", value)
+    for verb in ("list", "verify"):
+        ran = cli(verb)
+        assert ran.code == 2 and ran.err.startswith(f"graftwork: GRAFTWORK_{name}: The ")
+
+
+def test_a_folder_that_is_missing_is_told_where_a_file_cannot_be_written(cli: Cli, tmp_path: Path) -> None:
+    assert cli("list").code == 0
+    ran = cli("audit", "export", str(tmp_path / "no" / "log.jsonl"))
+    assert (ran.code, ran.err) == (1, f"graftwork: There is no folder {tmp_path / 'no'}.\n")
+
+
 @pytest.mark.parametrize("reference", ["a\udcff", "\udcff"])
 def test_bytes_that_are_not_utf8_are_told(cli: Cli, reference: str) -> None:
     ran = cli("show", reference)

@@ -57,7 +57,7 @@ def azure(azurite_server: ObjectServer) -> BlobStore:
 
 @pytest.fixture
 def sealed() -> Form:
-    pytest.importorskip("cryptography", reason="sealing needs cryptography: pip install 'graftwork[encryption]'")
+    pytest.importorskip("cryptography", reason="sealing needs cryptography: pip install cryptography")
     from graftwork.artifacts.stores.sealed import Sealed
 
     return Sealed(Keyring("a", {"a": bytes(32)}, {}))

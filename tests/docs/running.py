@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -61,23 +62,28 @@ def place_in(folder: Path, url: str, *, home: Path, cache: Path) -> Place:
 
 
 def run_page(page: str, place: Place) -> Iterator[Ran]:
-    """Run the blocks marked `run`; what a shell block exports holds for those after it."""
-    exports = ""
+    """Run the blocks marked `run`; where a shell block went and what it exports holds for those after it."""
+    state = place.folder / f".state-of-{page.replace('/', '-')}"
+    state.write_text("")
     blocks = blocks_of(page)
     for block, after in zip(blocks, [*blocks[1:], None], strict=True):
         if not block.runs:
             continue
-        done = _run(block, exports, place)
+        done = _run(block, state, place)
         promised = after.text if after is not None and (after.language, after.flags) == ("text", ("output",)) else None
         yield Ran(block, done.returncode, place.as_documented(done.stdout), promised)
-        exports += "".join(line + "\n" for line in block.text.splitlines() if line.startswith("export "))
 
 
-def _run(block: Block, exports: str, place: Place) -> subprocess.CompletedProcess[str]:
-    text = (exports if block.language == "sh" else "") + block.text
-    shell = ["bash", "-euo", "pipefail", "-c"] if block.language == "sh" else [sys.executable, "-c"]
+def _run(block: Block, state: Path, place: Place) -> subprocess.CompletedProcess[str]:
+    kept = shlex.quote(str(state))
+    program = block.text if block.language == "sh" else f"exec {sys.executable} -c {shlex.quote(block.text)}"
+    lines = (
+        f". {kept}",
+        f"trap '{{ export -p; echo cd \"${{PWD@Q}}\"; }} > {kept}' EXIT",
+        program.replace(DOCUMENTED_URL, place.url),
+    )
     return subprocess.run(
-        [*shell, text.replace(DOCUMENTED_URL, place.url)],
+        ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
         cwd=place.folder,
         env=dict(place.environment),
         stdout=subprocess.PIPE,

@@ -73,6 +73,11 @@ def test_what_is_asked_wrongly_is_a_4xx(served: Served, path: str, status: int) 
     assert served.http.get(path).status_code == status
 
 
+def test_a_wrong_parameter_is_told_as_a_wrong_field_is(served: Served) -> None:
+    told = served.http.get("/api/v1/compare?reference=alpha:1.0.0").json()
+    assert (told["field"], told["detail"]) == ("reference", "reference must have at least 2.")
+
+
 @pytest.mark.parametrize(
     ("body", "status", "field"),
     [

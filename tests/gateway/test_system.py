@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,6 +12,7 @@ from graftwork.client import Client
 from graftwork.errors import Refused, Unavailable
 from graftwork.gateway import server
 from graftwork.gateway.app import build_app
+from graftwork.gateway.engine_slot import Stage
 from graftwork.gateway.server import run_app
 from graftwork.protocol.errors import ERRORS
 from graftwork.settings import Settings
@@ -88,13 +90,32 @@ def test_the_server_answers_while_the_base_loads(settings: Settings) -> None:
     engine.start = slow  # type: ignore[method-assign]
     app = build_app(settings, engine=engine, outline_of=fake_outline, load_in_background=True)
     with Client(app=app) as client:
-        assert client.ready() == ("base: loading and warming up",)
+        assert client.ready() == ("base: warming up",)
         with pytest.raises(Unavailable, match="still loading"):
             client.chat("hi")
         engine.gate.set()
         while client.ready():
             pass
         assert client.chat("hi").model == "fake-base"
+
+
+def test_ready_names_the_stage_of_loading(settings: Settings) -> None:
+    go_on, staged = threading.Event(), threading.Event()
+
+    def make(_settings: Settings, _source: object, stage: Stage) -> FakeEngine:
+        stage("readying the kernels")
+        staged.set()
+        assert go_on.wait(10)
+        return FakeEngine()
+
+    app = build_app(settings, make_engine=make, outline_of=fake_outline, load_in_background=True)
+    with Client(app=app) as client:
+        client.ready()  # starts the app
+        assert staged.wait(10)
+        assert client.ready() == ("base: readying the kernels",)
+        go_on.set()
+        while client.ready():
+            pass
 
 
 def test_pinned_adapters_are_loaded_before_ready(settings: Settings, served: Served) -> None:

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.body import _nodes
 from graftwork.protocol.completions import CompletionRequest
+from graftwork.protocol.evaluations import EvaluationBody
+from graftwork.protocol.lifecycle import PolicyBody
 from graftwork.protocol.registry import AliasBody
+from support.evaluations import task
 
 TEXT = st.text(st.sampled_from('[{:"\\,}]a é\n'), max_size=12)
 JSON = st.recursive(
@@ -48,3 +51,19 @@ def test_a_text_that_not_every_database_takes_is_refused(text: str) -> None:
             AliasBody.read(raw)
     else:
         assert AliasBody.read(raw).target == text
+
+
+def test_a_field_that_is_none_is_told_with_those_that_are() -> None:
+    body = {"apiVersion": "adapters.graftwork.dev/v1alpha1", "kind": "Policy", "spec": {"require": {"servng": []}}}
+    with pytest.raises(InvalidRequest) as wrong:
+        PolicyBody.read(json.dumps(body).encode())
+    assert wrong.value.field == "spec.require.servng"
+    assert wrong.value.message.endswith("is not a field of this request; there are staging, production, serving.")
+
+
+def test_fields_in_lists_and_those_that_a_typo_leaves_missing_are_told() -> None:
+    with pytest.raises(InvalidRequest, match=r"^metrics\.0\.valeu is not .*; there are name, value, ") as wrong:
+        EvaluationBody.read(json.dumps(task(metrics=[{"name": "a", "valeu": 1}])).encode())
+    assert wrong.value.field == "metrics.0.valeu"
+    with pytest.raises(InvalidRequest, match=r"^family is required; is it what 'famly' means\?$"):
+        EvaluationBody.read(b'{"famly": "task"}')

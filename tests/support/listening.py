@@ -16,6 +16,7 @@ import uvicorn
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
 from graftwork.gateway.app import build_app
+from graftwork.gateway.engine_slot import Stage
 from graftwork.settings import Settings
 from support.fixtures import Tiny
 
@@ -56,8 +57,8 @@ def listening(tiny: Tiny, settings: Settings) -> Iterator[Listening]:
     """Started and ready; it ends when the block does."""
     engines: list[AsyncEngine] = []
 
-    def make_engine(settings: Settings, source: object) -> AsyncEngine:
-        engines.append(create_engine(settings, tiny.base, source))  # type: ignore[arg-type]
+    def make_engine(settings: Settings, source: object, stage: Stage) -> AsyncEngine:
+        engines.append(create_engine(settings, tiny.base, source, stage))  # type: ignore[arg-type]
         return engines[0]
 
     app = build_app(settings, make_engine=make_engine, outline_of=lambda: tiny.outline)

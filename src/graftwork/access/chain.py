@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from graftwork.errors import Damaged, InvalidRequest
 
 #: What the first event follows.
 GENESIS = "sha256:" + "0" * 64
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def hash_of(body: Mapping[str, Any]) -> str:
@@ -18,9 +20,19 @@ def hash_of(body: Mapping[str, Any]) -> str:
 
 
 class Chain:
-    """How far a log holds: feed it every event from the first one on, then ask `finish`."""
+    """How far a log holds: feed it every event from the first one on, then ask `finish`.
+
+    Raises:
+        InvalidRequest: what is expected is no hash, which no log can hold.
+    """
 
     def __init__(self, expected_head: str | None = None) -> None:
+        if expected_head is not None and not _HASH.fullmatch(expected_head):
+            raise InvalidRequest(
+                f"The expected head {expected_head[:80]!a} is not sha256: and 64 lower-case hex digits, as "
+                "`graftwork audit head` shows it.",
+                field="expected_head",
+            )
         self.events = 0
         self.head = GENESIS
         self._expected = expected_head

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from graftwork.errors import InvalidRequest
 
 Clock = Callable[[], datetime]
+#: A zone whose plus sign a URL has made a space.
+_LOST_PLUS = re.compile(r":\d\d \d\d:\d\d$")
 
 
 def utc_now() -> datetime:
@@ -33,7 +36,8 @@ def read_time(text: str, *, field: str) -> str:
             raise ValueError
         return timestamp(moment)
     except (ValueError, OverflowError):
+        hint = " (in a URL, + is %2B)" if _LOST_PLUS.search(text) else ""
         raise InvalidRequest(
-            f"{field} is {text[:64]!a}; write a time with its zone, such as 2026-01-31T09:30:00Z (in a URL, + is %2B).",
+            f"{field} is {text[:64]!a}; write a time with its zone, such as 2026-01-31T09:30:00Z{hint}.",
             field=field,
         ) from None

@@ -26,6 +26,7 @@ def verify_file(path: Path, expected_head: str | None = None) -> Verification:
     """Check a file of such lines, a line in memory at a time: that they are one chain from its beginning, and hashes.
 
     Raises:
+        InvalidRequest: the expected head is no hash.
         OSError: the file cannot be read.
     """
     chain, withheld = Chain(expected_head), 0

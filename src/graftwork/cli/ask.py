@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graftwork.cli.context import OutputFormat, context_of
+from graftwork.cli.base import prepared
+from graftwork.cli.context import Context, OutputFormat, context_of
 from graftwork.cli.output import short, write
 from graftwork.cli.verb import add_verb
 from graftwork.cli.waiting import status, wait_until_ready
@@ -44,7 +46,7 @@ def ask(
     wanted: dict[str, Any] = {"top_p": top_p, "seed": seed}
     options = {"max_tokens": max_tokens, "temperature": temperature}
     options |= {key: value for key, value in wanted.items() if value is not None}
-    with context.client(engine=True) as client, _asked(client, messages, reference, options) as stream:
+    with _engine(context) as client, _asked(client, messages, reference, options) as stream:
         for text in stream:
             if context.output is OutputFormat.TABLE:
                 print(text, end="", flush=True)
@@ -53,10 +55,22 @@ def ask(
     _say_who(answer)
 
 
+@contextmanager
+def _engine(context: Context) -> Iterator[Client]:
+    """A client of the server, or of an engine in this process, which is loaded then."""
+    if context.url is None:
+        prepared(context.settings())
+    with context.client(engine=True) as client:
+        if context.url is None:
+            with status("loading the base; the first time its kernels are compiled, half a minute"):
+                client.ready()
+        yield client
+
+
 def _asked(client: Client, messages: list[dict[str, str]], model: str, options: dict[str, Any]) -> AnswerStream:
-    """The answer that begins; a server that still loads is waited for."""
-    if _loading(client):
-        with status("the server loads its base"):
+    """The answer that begins; a server that still loads is waited for, and says what it does."""
+    if loading := _loading(client):
+        with status(f"the server is not ready ({'; '.join(loading)})"):
             wait_until_ready(lambda: _loading(client), LOADING_TIMEOUT_S, lambda: None)
     try:
         return client.chat(messages, model=model, stream=True, **options)

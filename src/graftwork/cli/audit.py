@@ -71,7 +71,7 @@ def verify(
 
         report = verify_file(file, expected_head).to_json()
     else:
-        with context.client() as client:
+        with context.client(registry=True) as client:
             report = client.events.verify(expected_head=expected_head)
     write(report, context.output, lambda: print_facts(report))
     if not report["ok"]:
@@ -81,7 +81,7 @@ def verify(
 def head(ctx: typer.Context) -> None:
     """Show how many events there are and the hash of the last one; who keeps it elsewhere notices a cut."""
     context = context_of(ctx)
-    with context.client() as client:
+    with context.client(registry=True) as client:
         found = client.events.head()
     write(found, context.output, lambda: print_facts(found))
 
@@ -89,7 +89,7 @@ def head(ctx: typer.Context) -> None:
 def export(ctx: typer.Context, file: Annotated[Path, typer.Argument(metavar="FILE", help="File to make.")]) -> None:
     """Write the log as lines of JSON with their hashes, which `audit verify --file` checks by themselves."""
     context = context_of(ctx)
-    with context.client() as client:
+    with context.client(registry=True) as client:
         report = client.events.export(file)
     write(report, context.output, lambda: print_facts(report))
 

@@ -34,7 +34,8 @@ def backup(
     from graftwork.registry.backup.tar import is_tar, pack
 
     context = context_of(ctx)
-    settings, target = context.settings(), target.absolute()
+    context.refuse_server("A backup is made of the home itself, on its machine")
+    settings, target = context.settings(registry=True), target.absolute()
     if target.exists():
         raise Conflict(f"{target} is there already; choose another place for the backup.")
     folder = target
@@ -63,6 +64,8 @@ def restore(
     from graftwork.registry.backup.tar import unpacked
 
     context = context_of(ctx)
+    if not check:
+        context.refuse_server("A backup is restored into a home itself, on its machine")
     settings = context.settings()
     with unpacked(source.absolute()) as folder:
         blobs = _blobs(context, folder / "blobs")

@@ -169,10 +169,13 @@ def prepared(settings: Settings) -> PreparedBase:
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr; the function moves it to (done, total)."""
+    """A bar on stderr, one line where that is no terminal; the function moves it to (done, total)."""
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(file=sys.stderr), transient=True) as progress:
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        print(f"{title} …", file=sys.stderr, flush=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total or None)

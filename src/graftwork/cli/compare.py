@@ -32,6 +32,8 @@ def compare(
 ) -> None:
     """Compare versions with the first: metrics, what of their configuration differs, sizes."""
     context = context_of(ctx)
+    if len(references) < 2:
+        raise InvalidRequest("Name two versions or more to compare; the first is the baseline.", field="settings")
     if markdown and context.output is not OutputFormat.TABLE:
         raise InvalidRequest("Say either --markdown or --output.", field="settings")
     with context.client() as client:

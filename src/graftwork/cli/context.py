@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from graftwork.errors import InvalidRequest, Unavailable
+from graftwork.errors import InvalidRequest, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from graftwork.client import Client
@@ -31,12 +31,22 @@ class Context:
     url: str | None
     output: OutputFormat
 
-    def settings(self, **given: Any) -> Settings:
+    def settings(self, *, registry: bool = False, **given: Any) -> Settings:
         """The settings of this process; flags that were not given are left to the environment and the file.
+
+        Args:
+            registry: whether there must be a registry already where they say.
 
         Raises:
             InvalidRequest: naming the setting that is wrong.
+            NotFound: there must be a registry, and there is none.
         """
+        found = self._read_settings(given)
+        if registry:
+            _require_registry(found)
+        return found
+
+    def _read_settings(self, given: Mapping[str, Any]) -> Settings:
         from pydantic import ValidationError
         from pydantic_settings import SettingsError
 
@@ -56,28 +66,52 @@ class Context:
         except (OSError, ValueError) as error:
             raise InvalidRequest(f"The settings cannot be read: {error}.", field="settings") from error
 
+    def refuse_server(self, why: str) -> None:
+        """Raises InvalidRequest, beginning with `why`, where a server is named: what follows would not speak to it."""
+        if self.url is not None:
+            raise InvalidRequest(f"{why}, and not through the server at {self.url}: {self.without_url}.", field="url")
+
+    @property
+    def without_url(self) -> str:
+        """What to do so that no server is named."""
+        return "unset GRAFTWORK_URL" if os.environ.get("GRAFTWORK_URL") == self.url else "leave --url out"
+
     @contextmanager
-    def client(self, *, engine: bool = False) -> Iterator[Client]:
+    def client(self, *, engine: bool = False, registry: bool = False) -> Iterator[Client]:
         """A client of the server at --url, or else of an app in this process.
 
         Args:
             engine: whether the app in this process needs an engine, which takes seconds to load.
+            registry: whether there must be a registry already where that app would open, or make, one.
         """
         from graftwork.client import Client
 
         if self.url is not None:
-            with _told_how_to_start(self.url), Client(self.url) as client:
+            with _told_how_to_start(self), Client(self.url) as client:
                 yield client
             return
         from graftwork.gateway.app import build_app
         from graftwork.gateway.real_engine import make_engine
 
-        with Client(app=build_app(self.settings(), make_engine=make_engine if engine else None)) as client:
+        with Client(
+            app=build_app(self.settings(registry=registry), make_engine=make_engine if engine else None)
+        ) as client:
             yield client
 
 
+def _require_registry(settings: Settings) -> None:
+    from graftwork.db import has_tables
+
+    if not has_tables(settings.database):
+        where = settings.home if settings.database_url is None else "the database of GRAFTWORK_DATABASE_URL"
+        raise NotFound(
+            f"There is no registry in {where}. Set GRAFTWORK_HOME to the home of one, or GRAFTWORK_URL to its server; "
+            "the first push makes a new one."
+        )
+
+
 @contextmanager
-def _told_how_to_start(url: str) -> Iterator[None]:
+def _told_how_to_start(context: Context) -> Iterator[None]:
     import httpx
 
     try:
@@ -85,8 +119,7 @@ def _told_how_to_start(url: str) -> Iterator[None]:
     except Unavailable as error:
         if not isinstance(error.__cause__, httpx.ConnectError):
             raise
-        without = "unset GRAFTWORK_URL" if os.environ.get("GRAFTWORK_URL") == url else "leave --url out"
-        hint = f"Start one with `graftwork serve`, or {without} to work without one."
+        hint = f"Start one with `graftwork serve`, or {context.without_url} to work without one."
         raise Unavailable(f"{error.message} {hint}") from error
 
 

@@ -12,6 +12,7 @@ from graftwork.cli.context import OutputFormat, context_of
 from graftwork.cli.output import Row, print_facts, print_table, short_hex, size, write
 from graftwork.cli.registry import Reference
 from graftwork.cli.verb import add_verb
+from graftwork.cli.yaml_file import naming
 
 Note = Annotated[str, typer.Option(help="What it is about, or why it was added.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `document list` shows it.")]
@@ -116,7 +117,7 @@ def card_edit(
     """Write your part of the model card; what is generated in it is generated anew whenever it is shown."""
     context = context_of(ctx)
     card = file.read_text(encoding="utf-8")
-    with context.client() as client:
+    with context.client() as client, naming(file, unless=("reference", "note")):
         added = client.documents.edit_card(reference, card, note=note)
     write(added, context.output, lambda: _print_document(added))
 

@@ -11,6 +11,10 @@ from graftwork.cli.context import context_of
 from graftwork.cli.output import Row, print_facts, print_table, write
 from graftwork.cli.registry import Reference
 from graftwork.cli.verb import add_verb
+from graftwork.cli.yaml_file import naming
+
+#: Fields that an evaluation's own file does not hold.
+_ELSEWHERE = ("reference", "examples", "file")
 
 evaluation_app = typer.Typer(no_args_is_help=True, help="Keep and show what was measured of versions.")
 
@@ -34,7 +38,7 @@ def add(
     from graftwork.registry.evaluations.files import read_evaluation_file
 
     context, body = context_of(ctx), read_evaluation_file(file)
-    with context.client() as client:
+    with context.client() as client, naming(file, unless=_ELSEWHERE):
         made = client.evaluations.add(reference, body, examples=examples, reports=report or ())
     write(made, context.output, lambda: _print_one(made))
 

@@ -11,7 +11,7 @@ from graftwork.cli.context import OutputFormat, context_of
 from graftwork.cli.output import print_facts, write
 from graftwork.cli.registry import Reason, Reference, print_version
 from graftwork.cli.verb import add_verb
-from graftwork.cli.yaml_file import read_mapping
+from graftwork.cli.yaml_file import naming, read_mapping
 from graftwork.errors import InvalidRequest
 
 stage_app = typer.Typer(no_args_is_help=True, help="Say how far a version is approved.")
@@ -98,8 +98,9 @@ def policy_set(
 ) -> None:
     """Set the policy of the adapter that the document's metadata names, or of the tenant."""
     context = context_of(ctx)
-    with context.client() as client:
-        document = client.lifecycle.set_policy(read_mapping(file, field="policy"), reason=reason)
+    document = read_mapping(file, field="policy")
+    with context.client() as client, naming(file, unless=("reason",)):
+        document = client.lifecycle.set_policy(document, reason=reason)
     _write_document(document, context.output)
 
 

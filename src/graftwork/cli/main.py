@@ -5,7 +5,9 @@ Modules of this folder import what is heavy inside their commands, so that `--he
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -80,6 +82,12 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+@app.command("version", hidden=True)
+def version() -> None:
+    """Show the version: `graftwork --version` by the name that many try first."""
+    _version(True)
+
+
 @app.callback()
 def options(
     ctx: typer.Context,
@@ -107,12 +115,15 @@ def run() -> None:
         app()
     except GraftworkError as error:
         _tell(error)
-        sys.exit(2 if isinstance(error, InvalidRequest) and error.field in _USAGE else 1)
+        sys.exit(2 if isinstance(error, InvalidRequest) and error.field in _USAGE | _PLACES else 1)
     except BrokenPipeError:
         sys.exit(1)
     except UnicodeError as error:
         print(f"graftwork: this is not UTF-8 text: {error}", file=sys.stderr)
         sys.exit(2)
+    except FileNotFoundError as error:
+        print(f"graftwork: {_missing(Path(error.filename or '.'))}", file=sys.stderr)
+        sys.exit(1)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         print(f"graftwork: the system refuses{where}: {error.strerror or error}.", file=sys.stderr)
@@ -123,11 +134,23 @@ def run() -> None:
 
 
 #: Fields of a wrong request that are words of the command line itself.
-_USAGE = frozenset({"settings", "url", "meta", "base", "message", "policy", "rollout"})
+_USAGE = frozenset({"settings", "url", "meta", "base", "message", "policy", "rollout", "expected_head"})
+#: Settings that are read only when what they name is opened.
+_PLACES = frozenset({"database_url", "artifacts_url", "artifacts_keyring"})
+
+
+def _missing(path: Path) -> str:
+    return f"There is no file {path}." if path.absolute().parent.is_dir() else f"There is no folder {path.parent}."
 
 
 def _tell(error: GraftworkError) -> None:
-    print(f"graftwork: {error.message}", file=sys.stderr)
+    place = getattr(error, "field", None)
+    if place in _PLACES:
+        from graftwork.cli.wrong_setting import source_of
+
+        print(f"graftwork: {source_of(place, {}, os.environ)}: {error.message}", file=sys.stderr)
+    else:
+        print(f"graftwork: {error.message}", file=sys.stderr)
     if isinstance(error, Unavailable) and error.retry_after_s > 1:  # less is said where nobody knows
         print(f"  Room is expected in {error.retry_after_s} s.", file=sys.stderr)
     if isinstance(error, Forbidden | Refused):
@@ -141,7 +164,6 @@ def _tell(error: GraftworkError) -> None:
 
 
 def _unexpected(error: Exception) -> None:
-    import os
     import traceback
 
     if os.environ.get("GRAFTWORK_LOG_LEVEL") == "debug":

@@ -14,13 +14,15 @@ from graftwork.errors import InvalidRequest
 _JSON = ("training.", "code.dirty")
 #: Several values, separated by commas or by repeating the key.
 _LISTS = ("language", "merged_from", "parents")
+#: Lists of objects, which only a file can say.
+_TABLES = ("datasets", "preprocessing")
 
 
 def read_options(pairs: list[str], file: Path | None) -> dict[str, Any]:
     """The metadata that the options say; the server checks them.
 
     Raises:
-        InvalidRequest: a pair is not KEY=VALUE or contradicts another, or the file cannot be read.
+        InvalidRequest: a pair is not KEY=VALUE, contradicts another or needs a file, or the file cannot be read.
     """
     told = read_mapping(file, field="meta") if file is not None else {}
     lists: dict[str, list[str]] = {}
@@ -28,6 +30,12 @@ def read_options(pairs: list[str], file: Path | None) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not equals or not all(key.split(".")):
             raise InvalidRequest(f"--meta {pair!r} is not KEY=VALUE.", field="meta")
+        if (table := key.partition(".")[0]) in _TABLES:
+            raise InvalidRequest(
+                f"--meta cannot say {table}, which is a list of objects. Write it into a JSON or YAML file, and give "
+                "that with --metadata FILE.",
+                field="meta",
+            )
         if key in _LISTS:
             lists.setdefault(key, []).extend(part.strip() for part in text.split(","))
         _put(told, key, lists.get(key, _value(key, text)))

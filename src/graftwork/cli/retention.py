@@ -13,7 +13,7 @@ from graftwork.cli.context import context_of
 from graftwork.cli.output import print_facts, print_table, short_hex, size, write
 from graftwork.cli.registry import Reason, Reference
 from graftwork.cli.verb import add_verb
-from graftwork.cli.yaml_file import read_mapping
+from graftwork.cli.yaml_file import naming, read_mapping
 from graftwork.errors import InvalidRequest
 
 Why = Annotated[str, typer.Option(help="Why, for the history.")]
@@ -102,7 +102,7 @@ def retention_set(
 ) -> None:
     """Set the rules of an adapter, or without a name those of all that have none of their own."""
     context, resource = context_of(ctx), read_mapping(file, field="file")
-    with context.client() as client:
+    with context.client() as client, naming(file):
         rules = client.retention.set_rules(resource)
     write(rules, context.output, lambda: _print_rules([rules]))
 
@@ -139,7 +139,7 @@ def gc(
         "older_than_s": _seconds(older_than, "--older-than"),
         "quarantine_s": _seconds(quarantine_older_than, "--quarantine-older-than"),
     }
-    with context.client() as client:
+    with context.client(registry=True) as client:
         report = client.retention.gc(dry_run=dry_run, **ages)
     write(report, context.output, lambda: _print_report(report))
 

@@ -31,7 +31,7 @@ def verify(
     With --key also when a version has no valid signature of that key, with --signatures when one is invalid.
     """
     context, public_key = context_of(ctx), None if key is None else key.read_bytes()
-    with context.client() as client:
+    with context.client(registry=True) as client:
         report = client.verify(reference, signatures=signatures, public_key=public_key)
     write(report, context.output, lambda: _print(report))
     invalid = [one for one in report.get("signatures", ()) if one["state"] == "invalid"]

@@ -41,9 +41,9 @@ def say_wrong_setting(
         return f"graftwork.yaml: there is no setting {name}." + (f" Did you mean {close[0]}?" if close else "")
     must_be = _MUST_BE.get(error["type"])
     if must_be is None:
-        return f"{_source(name, given, environ)}: {name}: {error['msg']}."
+        return f"{source_of(name, given, environ)}: {name}: {error['msg']}."
     wanted = must_be.format(**error.get("ctx", {}))
-    return f"{_source(name, given, environ)}: {name} must be {wanted}, not {error['input']!r}."
+    return f"{source_of(name, given, environ)}: {name} must be {wanted}, not {error['input']!r}."
 
 
 def say_unreadable(message: str) -> str:
@@ -55,7 +55,8 @@ def say_unreadable(message: str) -> str:
     return f"""{variable} must be a list in JSON, such as {variable}='["sentiment"]'."""
 
 
-def _source(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> str:
+def source_of(name: str, given: Mapping[str, object], environ: Mapping[str, str]) -> str:
+    """Where a setting that is not at its default was given: a flag, a variable, or the file."""
     if given.get(name) is not None:
         return f"--{name.replace('_', '-')}"
     variable = f"GRAFTWORK_{name.upper()}"

@@ -1,7 +1,9 @@
-"""A YAML file that a verb is given: one mapping, or a message that says why not."""
+"""Files that a verb is given: YAML with one mapping in it, and what is wrong in one, told with its name."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,23 @@ def read_mapping(file: Path, *, field: str) -> dict[str, Any]:
     """
     import yaml
 
+    from graftwork.registry.yaml_fault import yaml_fault
+
     try:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # also a date that is none, lists without end
-        raise InvalidRequest(
-            f"{file} is neither YAML nor JSON: {' '.join(str(error).split())}.", field=field
-        ) from error
+        raise InvalidRequest(f"{file} is neither YAML nor JSON: {yaml_fault(error)}.", field=field) from error
     if not isinstance(found, dict):
         raise InvalidRequest(f"{file} holds no document of names and values.", field=field)
     return found
+
+
+@contextmanager
+def naming(file: Path, *, unless: Container[str | None] = ()) -> Iterator[None]:
+    """What is wrong is told with the name of the file that it stands in; `unless` has fields that stand elsewhere."""
+    try:
+        yield
+    except InvalidRequest as error:
+        if error.field not in unless:
+            error.args = (f"{file}: {error.message}",)
+        raise

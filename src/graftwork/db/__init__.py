@@ -1,5 +1,5 @@
 """db: the one database, its transactions and its schema."""
 
-from graftwork.db.connect import Database, Transaction
+from graftwork.db.connect import Database, Transaction, has_tables
 
-__all__ = ["Database", "Transaction"]
+__all__ = ["Database", "Transaction", "has_tables"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import Connection, Engine
@@ -52,12 +53,25 @@ def open_backend(url: str, busy_timeout_s: float) -> Backend:
         InvalidRequest: the URL cannot be read, or is of no database that we know. It is not repeated: it may hold
             a password.
     """
-    try:
-        parsed = make_url(url)
-        module, name = BACKENDS[parsed.get_backend_name()].split(":")
-    except (ArgumentError, KeyError, ValueError) as exc:
-        raise InvalidRequest(
-            "The database URL is not one like sqlite:///path or postgresql://user@host/name.", field="database_url"
-        ) from exc
+    parsed = _parsed(url)
+    module, name = BACKENDS[parsed.get_backend_name()].split(":")
     made: Callable[[URL, float], Backend] = getattr(import_module(module), name)
     return made(parsed, busy_timeout_s)
+
+
+def file_of(url: str) -> Path | None:
+    """The file that is the database at `url`, where it is one; raises as `open_backend`."""
+    parsed = _parsed(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() in BACKENDS:
+            return parsed
+    except (ArgumentError, ValueError):
+        pass
+    raise InvalidRequest(
+        "The database URL is not one like sqlite:///path or postgresql://user@host/name.", field="database_url"
+    )

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from graftwork.db.backend import Backend, open_backend
-from graftwork.db.migrate import migrate
+from graftwork.db.backend import Backend, file_of, open_backend
+from graftwork.db.migrate import has_schema, migrate
 from graftwork.errors import Unavailable
 
 #: What a function that reads or writes rows is given; it lives until its `with` ends.
@@ -115,3 +115,11 @@ class Database:
                 reason = " ".join(str(exc.orig).split()).rstrip(".")
                 raise Unavailable(f"The database {self._backend.place} cannot be used now: {reason}.") from exc
             raise
+
+
+def has_tables(url: str) -> bool:
+    """Whether tables of ours are in the database at `url`; makes none, nor the file. Raises as `Database`."""
+    if (file := file_of(url)) is not None and not file.is_file():
+        return False
+    with Database(url, upgrade=False) as database, database.reading() as tx:
+        return has_schema(tx)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import torch
 
@@ -18,9 +19,17 @@ from graftwork.models.load import load_model
 from graftwork.process import usable_cores
 from graftwork.settings import Settings
 
+#: Called with what is done next.
+Stage = Callable[[str], None]
 
-def create_engine(settings: Settings, base: PreparedBase, source: AdapterSource) -> AsyncEngine:
-    """Load the base and make an engine that is ready to `start`. Blocks for seconds.
+
+def create_engine(
+    settings: Settings, base: PreparedBase, source: AdapterSource, stage: Stage = lambda what: None
+) -> AsyncEngine:
+    """Load the base and make an engine that is ready to `start`. Blocks for seconds; the first time for a minute.
+
+    Args:
+        stage: told what is done next.
 
     Raises:
         Refused: when the base cannot be served, or needs more memory than there is; the latter before it is loaded.
@@ -30,6 +39,9 @@ def create_engine(settings: Settings, base: PreparedBase, source: AdapterSource)
     memory_need(settings, base, dtype).check(memory_of_this_machine())
     kernels = kernels_for("cpu-deterministic" if settings.deterministic else "cpu")
     kernels.set_threads(settings.threads or compute_threads())
+    stage("readying the kernels, which are compiled the first time: half a minute")
+    kernels.warm(dtype)
+    stage("loading the weights")
     context = min(settings.max_model_len or base.outline.max_context, base.outline.max_context)
     model = load_model(base, kernels, dtype, context, settings.model_impl)
     return AsyncEngine(

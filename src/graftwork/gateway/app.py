@@ -50,7 +50,7 @@ from graftwork.gateway import (
     tasks,
     uploads,
 )
-from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin
+from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin, Stage
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.openapi import describe
 from graftwork.gateway.poolings import Poolings
@@ -94,8 +94,8 @@ if TYPE_CHECKING:
 LOOK_S = 1.0
 log = logging.getLogger(__name__)
 
-#: Makes the engine, slowly and in a worker thread, from what it reads adapters from.
-EngineFactory = Callable[[Settings, VersionFiles], GenerationEngine]
+#: Makes the engine, slowly and in a worker thread, from what it reads adapters from; tells its stages.
+EngineFactory = Callable[[Settings, VersionFiles, Stage], GenerationEngine]
 
 
 def build_app(

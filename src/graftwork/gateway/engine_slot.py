@@ -92,7 +92,9 @@ class GenerationEngine(Protocol):
         ...
 
 
-EngineMaker = Callable[[], GenerationEngine]
+#: Called, from any thread, with what an engine's start does next.
+Stage = Callable[[str], None]
+EngineMaker = Callable[[Stage], GenerationEngine]
 Pin = tuple[str, Callable[[], AdapterHandle]]
 
 
@@ -164,12 +166,16 @@ class EngineSlot:
 
     async def _start_engine(self) -> None:
         if self._engine is None and self._make is not None:
-            self._waiting_for = ["base: loading"]
-            self._engine = await asyncio.to_thread(self._make)
+            self._stage("loading")
+            self._engine = await asyncio.to_thread(self._make, self._stage)
         assert self._engine is not None, "wanted is true"
-        self._waiting_for = ["base: loading and warming up"]
+        self._stage("warming up")
         await self._engine.start()
         self._started = True
+
+    def _stage(self, what: str) -> None:
+        self._waiting_for = [f"base: {what}"]
+        log.info("base: %s", what)
 
     async def _pin(self, reference: str, handle: Callable[[], AdapterHandle]) -> str | None:
         try:

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Match
 from graftwork.errors import Forbidden, GraftworkError, Held, InvalidRequest, Refused, Unavailable, UnknownModel
 from graftwork.gateway.disconnect import ClientGone
 from graftwork.gateway.request_body import WrongBody
+from graftwork.protocol.body import complaint
 from graftwork.protocol.errors import Kind, kind_of, openai_error, problem
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"][1:])
     kind = Kind(GraftworkError, 400, "invalid_request", "invalid_request_error", "Invalid request")
-    return _answer(request.url.path, 400, kind, f"{field}: {first['msg']}", field=field)
+    return _answer(request.url.path, 400, kind, f"{field} {complaint(first)}.", field=field)
 
 
 def _code(status: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from graftwork.gateway.engine_slot import GenerationEngine
+from graftwork.gateway.engine_slot import GenerationEngine, Stage
+from graftwork.models.base import find_base
 from graftwork.process import set_waiting
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
@@ -12,8 +13,11 @@ from graftwork.settings import Settings
 log = logging.getLogger(__name__)
 
 
-def make_engine(settings: Settings, source: VersionFiles) -> GenerationEngine:
+def make_engine(settings: Settings, source: VersionFiles, stage: Stage) -> GenerationEngine:
     """Prepare the base if need be and make the engine on it; slow, for a worker thread.
+
+    Args:
+        stage: told what is done next.
 
     Raises:
         Refused: the base cannot be served.
@@ -22,7 +26,9 @@ def make_engine(settings: Settings, source: VersionFiles) -> GenerationEngine:
     from graftwork.engine.create import create_engine
     from graftwork.models.prepare import prepare_base
 
-    engine: GenerationEngine = create_engine(settings, prepare_base(settings, _log_progress), source)
+    if find_base(settings) is None:
+        stage("preparing it, which happens once")
+    engine: GenerationEngine = create_engine(settings, prepare_base(settings, _log_progress), source, stage)
     return engine
 
 

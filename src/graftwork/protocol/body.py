@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
@@ -36,7 +37,7 @@ class Body(BaseModel):
         try:
             body = cls.model_validate_json(raw)
         except ValidationError as error:
-            raise in_words(error) from None
+            raise in_words(error, cls) from None
         body.check()
         return body
 
@@ -62,22 +63,31 @@ def _nodes(raw: bytes | bytearray) -> int:
     return int(np.count_nonzero(((text == ord("[")) | (text == ord("{")) | (text == ord(":"))) & ~within))
 
 
-def in_words(error: ValidationError) -> InvalidRequest:
-    """What is wrong, by the first field that is."""
-    first = error.errors(include_url=False)[0]
+def in_words(error: ValidationError, model: type[BaseModel] | None = None) -> InvalidRequest:
+    """What is wrong, by the first field that is; one that is none goes before one that is missing.
+
+    Args:
+        model: whose fields are told where one of the body is none of them.
+    """
+    errors = error.errors(include_url=False)
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     kind, field = first["type"], ".".join(str(part) for part in first["loc"])
     if not field and kind != "json_invalid":
         return InvalidRequest("The request body must be a JSON object.")
     if not field:
         return InvalidRequest(f"The request body is not JSON: {first['msg'].removeprefix('Invalid JSON: ')}.")
-    return InvalidRequest(f"{field} {_complaint(kind, first)}.", field=field)
+    known = _fields_beside(model, first["loc"]) if model is not None and kind == "extra_forbidden" else []
+    told = f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known)}" if known else ""
+    said = f"{field} {complaint(first)}{told}"
+    return InvalidRequest(said if said.endswith("?") else f"{said}.", field=field)
 
 
-def _complaint(kind: str, error: Mapping[str, Any]) -> str:
+def complaint(error: Mapping[str, Any]) -> str:
+    """What one of pydantic's errors says of its field, as the rest of a sentence."""
     limits = error.get("ctx", {})
-    match kind:
+    match error["type"]:
         case "missing":
-            return "is required"
+            return f"is required{_meant(error)}"
         case "extra_forbidden":
             return "is not a field of this request"
         case "greater_than_equal":
@@ -99,6 +109,29 @@ def _complaint(kind: str, error: Mapping[str, Any]) -> str:
         case _:
             message: str = error["msg"]
             return message.replace("Input should be", "must be") + _given(error)
+
+
+def _meant(error: Mapping[str, Any]) -> str:
+    """The field that is there under a name much like the missing one."""
+    there = error["input"] if isinstance(error["input"], Mapping) else ()
+    close = difflib.get_close_matches(str(error["loc"][-1]), map(str, there), n=1, cutoff=0.75)
+    return f"; is it what {close[0]!a} means?" if close else ""
+
+
+def _fields_beside(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:
+    """The fields that the object at `place` but for its last step has, as they are written."""
+    found = [model]
+    for step in place[:-1]:
+        fields = [field for one in found for name, field in one.model_fields.items() if step in (name, field.alias)]
+        found = [inner for field in fields for inner in _models(field.annotation)] if fields else found  # in a list
+    return [field.alias or name for one in found for name, field in one.model_fields.items()]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
 
 
 def _given(error: Mapping[str, Any]) -> str:

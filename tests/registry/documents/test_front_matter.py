@@ -26,6 +26,11 @@ def test_a_card_is_read_as_the_hub_reads_it(card: str) -> None:
     assert read_card(write_card(matter, text).encode()) == (matter, text)
 
 
+def test_the_line_that_is_wrong_is_counted_from_the_head_of_the_card() -> None:
+    with pytest.raises(InvalidRequest, match=r"is not YAML: line 3: mapping values are not allowed "):
+        read_card(b"---\na: 1\nb: c: d\n---\ntext")
+
+
 @pytest.mark.parametrize(
     "raw",
     [

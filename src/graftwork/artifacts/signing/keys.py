@@ -83,7 +83,7 @@ def _loaded(pem: bytes, loader: str, *password: None) -> Any:
         from cryptography.hazmat.primitives import serialization
     except ImportError as exc:
         raise InvalidRequest(
-            "Signatures need the package cryptography: pip install 'graftwork[signing]'.", field="key"
+            "Signatures need the package cryptography: pip install cryptography.", field="key"
         ) from exc
     try:
         return getattr(serialization, loader)(pem, *password)

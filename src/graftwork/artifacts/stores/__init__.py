@@ -116,7 +116,7 @@ def _sealed(keyring: Path) -> Form:
         from graftwork.artifacts.stores.sealed import Sealed
     except ImportError as exc:
         raise InvalidRequest(
-            "Sealing artifacts needs the package cryptography: pip install 'graftwork[encryption]'.",
+            "Sealing artifacts needs the package cryptography: pip install cryptography.",
             field="artifacts_keyring",
         ) from exc
     return Sealed(Keyring.read(keyring))

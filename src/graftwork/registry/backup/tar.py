@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from graftwork.errors import Damaged
+from graftwork.errors import Damaged, GraftworkError
 
 
 def is_tar(path: Path) -> bool:
@@ -34,6 +34,8 @@ def pack(folder: Path, target: Path) -> None:
 def unpacked(path: Path) -> Iterator[Path]:
     """The folder of a backup; of a tar file's, one beside it that is gone afterwards.
 
+    What is wrong with what lies there is told of the tar file.
+
     Raises:
         Damaged: it is no whole tar file, or one that would write elsewhere.
     """
@@ -46,4 +48,8 @@ def unpacked(path: Path) -> Iterator[Path]:
                 tar.extractall(folder, filter="data")
         except (tarfile.TarError, ValueError) as error:
             raise Damaged(f"{path} is not a whole backup: {error}.") from error
-        yield Path(folder)
+        try:
+            yield Path(folder)
+        except GraftworkError as error:
+            error.args = (error.message.replace(folder, str(path)), *error.args[1:])
+            raise

@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from graftwork.errors import InvalidRequest
+from graftwork.registry.yaml_fault import yaml_fault
 
 MAX_BYTES: Final = 64 << 10
 MAX_DEPTH: Final = 32
@@ -30,7 +31,9 @@ def read_card(raw: bytes) -> tuple[dict[str, Any], str]:
     except UnicodeDecodeError as exc:
         raise InvalidRequest("A model card is text in UTF-8.", field="card") from exc
     match = _BLOCK.search(text)
-    return (read_mapping(match[2]), text[match.end() :]) if match else ({}, text)
+    if match is None:
+        return {}, text
+    return read_mapping(match[2], lines_before=len(match[1].splitlines())), text[match.end() :]
 
 
 def write_card(matter: dict[str, Any], text: str) -> str:
@@ -39,8 +42,12 @@ def write_card(matter: dict[str, Any], text: str) -> str:
     return f"---\n{block}---\n{text}"
 
 
-def read_mapping(text: str, *, what: str = "The front matter of a model card") -> dict[str, Any]:
-    """A YAML mapping by name, of plain values without aliases; raises InvalidRequest, naming `what`."""
+def read_mapping(text: str, *, what: str = "The front matter of a model card", lines_before: int = 0) -> dict[str, Any]:
+    """A YAML mapping by name, of plain values without aliases; raises InvalidRequest, naming `what` and the line.
+
+    Args:
+        lines_before: of the file that the text is a part of.
+    """
     if len(text.encode()) > MAX_BYTES:
         raise InvalidRequest(f"{what} has at most {MAX_BYTES} bytes.", field="card")
     try:
@@ -50,8 +57,9 @@ def read_mapping(text: str, *, what: str = "The front matter of a model card") -
     except InvalidRequest:
         raise
     except (yaml.YAMLError, *_ODD) as exc:
-        reason = str(exc).partition("\n")[0]
-        raise InvalidRequest(f"{what} is not YAML: {reason}.", field="card") from exc
+        raise InvalidRequest(
+            f"{what} is not YAML: {yaml_fault(exc, lines_before=lines_before)}.", field="card"
+        ) from exc
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):

@@ -13,6 +13,7 @@ from graftwork.errors import InvalidRequest
 from graftwork.registry.evaluations.hugging_face import MODEL_INDEX, read_eval_results, read_model_index
 from graftwork.registry.evaluations.imported import Imported, Json, mapping
 from graftwork.registry.evaluations.lm_eval import is_lm_eval, read_lm_eval
+from graftwork.registry.yaml_fault import yaml_fault
 
 MAX_BYTES = 64 << 20
 #: What PyYAML raises for scalars that are not of the type they claim, and for what nests too deep.
@@ -99,9 +100,7 @@ def _parsed(path: Path) -> Any:
             return json.loads(written)
         return yaml.load(_front_matter(written) if path.suffix == ".md" else written, _Loader)
     except (yaml.YAMLError, *_ODD) as error:
-        raise InvalidRequest(
-            f"{path.name} cannot be read: {' '.join(str(error).split())[:300]}.", field="file"
-        ) from error
+        raise InvalidRequest(f"{path.name} cannot be read: {yaml_fault(error)}.", field="file") from error
 
 
 def _front_matter(card: str) -> str:
