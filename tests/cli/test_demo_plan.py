@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graftwork.cli.demo import next_commands
+from graftwork.cli.demo import CACHES, next_commands
 from graftwork.cli.demo_plan import Question, plan_demo
 from graftwork.errors import InvalidRequest, NotFound
 
@@ -57,10 +57,15 @@ def test_next_commands_run_as_printed(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "venv" / "graftwork").touch()
     monkeypatch.setattr("sys.executable", str(tmp_path / "venv" / "python"))
     monkeypatch.setattr("shutil.which", lambda _name: None)
+    for name in CACHES:
+        monkeypatch.delenv(name, raising=False)
     push, ask, serve = next_commands(plan, tmp_path)
     assert push == "venv/graftwork push adapters/entities entities"
     assert ask.startswith("venv/graftwork ask entities ")
     assert serve == "venv/graftwork serve"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    assert next_commands(plan, tmp_path)[:2] == ["export NUMBA_CACHE_DIR=numba", push]
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     assert next_commands(plan, tmp_path / "venv")[0] == f"graftwork push {tmp_path}/adapters/entities entities"
 

@@ -16,6 +16,8 @@ from docs.pages import ROOT, Block, blocks_of
 DOCUMENTED_URL = "http://127.0.0.1:8080"
 DOCUMENTED_HOME = "~/.local/share/graftwork"
 TIMEOUT_S = 120
+#: Of the checkout, where `mktemp` makes the folders that pages write into.
+TEMPORARY = ".tmp"
 _VARYING = (
     (re.compile(r"sha256:[0-9a-f…]+"), "sha256:…"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
@@ -54,16 +56,18 @@ class Ran:
 def place_in(folder: Path, url: str, *, home: Path, cache: Path) -> Place:
     """A folder that looks like a checkout to the commands of the pages."""
     (folder / "examples").symlink_to(ROOT / "examples")
+    (folder / TEMPORARY).mkdir()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GRAFTWORK_")}
     environment |= {"GRAFTWORK_HOME": str(home), "GRAFTWORK_CACHE_DIR": str(cache)}
     environment.setdefault("OMP_WAIT_POLICY", "passive")  # a server and an engine share the cores
+    environment["TMPDIR"] = str(folder / TEMPORARY)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     return Place(url, folder, environment)
 
 
 def run_page(page: str, place: Place) -> Iterator[Ran]:
     """Run the blocks marked `run`; where a shell block went and what it exports holds for those after it."""
-    state = place.folder / f".state-of-{page.replace('/', '-')}"
+    state = place.folder / TEMPORARY / page.replace("/", "-")
     state.write_text("")
     blocks = blocks_of(page)
     for block, after in zip(blocks, [*blocks[1:], None], strict=True):
@@ -75,12 +79,12 @@ def run_page(page: str, place: Place) -> Iterator[Ran]:
 
 
 def _run(block: Block, state: Path, place: Place) -> subprocess.CompletedProcess[str]:
-    kept = shlex.quote(str(state))
-    program = block.text if block.language == "sh" else f"exec {sys.executable} -c {shlex.quote(block.text)}"
+    python = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(block.text)}"
     lines = (
-        f". {kept}",
-        f"trap '{{ export -p; echo cd \"${{PWD@Q}}\"; }} > {kept}' EXIT",
-        program.replace(DOCUMENTED_URL, place.url),
+        f"_state={shlex.quote(str(state))}",
+        '. "$_state"',
+        """trap '{ export -p; echo "cd ${PWD@Q}"; } > "$_state"' EXIT""",
+        (block.text if block.language == "sh" else python).replace(DOCUMENTED_URL, place.url),
     )
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],

@@ -94,6 +94,12 @@ def test_every_page_of_the_documents_can_be_reached_from_the_readme() -> None:
     assert [page for page in PAGES if page.startswith("docs/") and ROOT / page not in seen] == []
 
 
+def test_nobody_is_told_to_install_a_release_that_is_not_there() -> None:
+    sources = [*(ROOT / "src").rglob("*.py"), *map(ROOT.joinpath, PAGES)]
+    wrong = re.compile(r"pip install [^\n]*?(?<![\w./:-])graftwork\b")
+    assert [str(file) for file in sources if wrong.search(file.read_text(encoding="utf-8"))] == []
+
+
 def test_glossary_words_are_unique_and_in_order() -> None:
     words = [row[0] for row in rows_of("docs/glossary.md")[1:]]
     assert words == sorted(set(words), key=str.casefold)

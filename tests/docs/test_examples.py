@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from docs.pages import ROOT, blocks_of, named, pages
-from docs.running import Place, run_page, says
+from docs.pages import ROOT, blocks_of, named, pages, text_of
+from docs.running import TEMPORARY, Place, run_page, says
 
 pytestmark = pytest.mark.e2e
 
@@ -24,6 +24,8 @@ def test_blocks_do_what_the_page_says(page: str, place: Place) -> None:
         assert (ran.code != 0) == ("fails" in ran.block.flags), f"{ran.block} exits with {ran.code}:\n{ran.printed}"
         if ran.promised is not None:
             assert says(ran.promised, ran.printed), f"{ran.block} prints:\n{ran.printed}"
+    left = {path.name for path in place.folder.iterdir()} - {"examples", TEMPORARY}
+    assert not left, f"{page} litters the checkout"
 
 
 def test_blocks_that_start_the_server_are_plain() -> None:
@@ -43,6 +45,8 @@ def test_the_demo_answers_with_base_and_adapters_in_one_step(cache: Path, place:
     assert result["base"] == "smollm2-135m"
     assert len(result["answers"]) >= 12
     assert result["max_distinct_adapters_in_step"] >= 4
+    (capital,) = [answer["text"] for answer in result["answers"] if "Japan" in answer["prompt"]]
+    assert capital in text_of("README.md"), "the page shows what the base says"
     for answer in result["answers"]:
         assert answer["error"] is None and answer["text"], answer
         assert answer["ttft_ms"] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import shutil
 import sys
@@ -23,6 +24,8 @@ from graftwork.cli.waiting import status, wait_until_ready
 MAX_TOKENS = 48
 READY_TIMEOUT_S = 600.0
 PIPE_WIDTH = 150
+#: What says where prepared bases and compiled kernels are, so that the next commands find those of the demo.
+CACHES = ("GRAFTWORK_CACHE_DIR", "NUMBA_CACHE_DIR")
 #: The example that the README's tour does not push.
 _NEXT = "entities"
 
@@ -113,7 +116,9 @@ def next_commands(plan: DemoPlan, here: Path) -> list[str]:
     names = {reference.partition(":")[0]: folder for folder, reference in plan.pushes}
     name = _NEXT if _NEXT in names else next(reversed(names))
     folder = shlex.quote(_below(names[name], here))
+    caches = [f"{name}={shlex.quote(_below(Path(os.environ[name]), here))}" for name in CACHES if os.environ.get(name)]
     return [
+        *([f"export {' '.join(caches)}"] if caches else []),
         f"{program} push {folder} {name}",
         f'{program} ask {name} "Marie Curie moved from Warsaw to Paris."',
         f"{program} serve",

@@ -71,7 +71,10 @@ def derivatives(claims: Claims, version: Version) -> Iterator[Holder]:
 def holds(claims: Claims, version: Version) -> Iterator[Holder]:
     for hold in claims.holds:
         if hold.sequence in (None, version.sequence):
-            message = f"the legal hold {hold.number} keeps {version.label}: {hold.reason}"
+            message = (
+                f"the legal hold {hold.number} keeps {version.label}: {hold.reason} "
+                f"(`graftwork hold rm {hold.label}` ends it)"
+            )
             yield Holder("hold", version.label, str(hold.number), message)
 
 
