@@ -82,7 +82,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.command("version", hidden=True)
+@app.command("version")
 def version() -> None:
     """Show the version: `graftwork --version` by the name that many try first."""
     _version(True)
