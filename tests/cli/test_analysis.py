@@ -29,3 +29,4 @@ def test_a_mistake_in_the_template_is_told_with_its_place(tmp_path: Path, cli: C
     file.write_text(json.dumps(template({**SUCCESS, "successCondition": "result => 0.9"})))
     ran = cli("analysis", "check", "-f", str(file))
     assert ran.code == 1 and "successCondition cannot be read at character 8" in ran.err
+    assert ran.err.startswith(f"graftwork: {file}: ")

@@ -10,7 +10,7 @@ import typer
 from graftwork.cli.context import context_of
 from graftwork.cli.output import Columns, print_facts, print_table, write
 from graftwork.cli.verb import add_verb
-from graftwork.cli.yaml_file import read_mapping
+from graftwork.cli.yaml_file import naming, read_mapping
 
 analysis_app = typer.Typer(no_args_is_help=True, help="Try the templates by which versions are judged.")
 _METRICS: Columns = {
@@ -35,7 +35,7 @@ def check(
     """Read a template, and judge evidence by it; exits with 1 unless all metrics pass."""
     context, template = context_of(ctx), read_mapping(file, field="file")
     shown = None if evidence is None else read_mapping(evidence, field="evidence")
-    with context.client() as client:
+    with context.client() as client, naming(file, unless=("evidence",)):
         found = client.analyses.check(template, shown)
     write(found, context.output, lambda: _print(found))
     if found["result"] not in (None, "pass"):

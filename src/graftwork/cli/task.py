@@ -13,7 +13,7 @@ from graftwork.cli.context import OutputFormat, context_of
 from graftwork.cli.output import print_facts, print_table, short_hex, write
 from graftwork.cli.registry import Reason
 from graftwork.cli.verb import add_verb
-from graftwork.cli.yaml_file import read_mapping
+from graftwork.cli.yaml_file import naming, read_mapping
 from graftwork.errors import InvalidRequest
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The task.")]
@@ -42,7 +42,7 @@ def task_set(
 ) -> None:
     """Make a document what its name means; one that the name meant before is that revision again."""
     context, document = context_of(ctx), read_mapping(file, field="file")
-    with context.client() as client:
+    with context.client() as client, naming(file, unless=("reason", "expected")):
         task = client.tasks.set(document, expected=expected, reason=reason)
     write(task, context.output, lambda: print_facts(_facts(task)))
 

@@ -30,11 +30,11 @@ def read_mapping(file: Path, *, field: str) -> dict[str, Any]:
 
 
 @contextmanager
-def naming(file: Path, *, unless: Container[str | None] = ()) -> Iterator[None]:
+def naming(file: Path, *, unless: Container[str] = ()) -> Iterator[None]:
     """What is wrong is told with the name of the file that it stands in; `unless` has fields that stand elsewhere."""
     try:
         yield
     except InvalidRequest as error:
-        if error.field not in unless:
+        if (error.field or "").partition(".")[0] not in unless:
             error.args = (f"{file}: {error.message}",)
         raise
