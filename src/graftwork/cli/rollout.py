@@ -12,7 +12,7 @@ from graftwork.cli.context import Context, OutputFormat, context_of
 from graftwork.cli.output import Columns, Row, print_facts, print_table, write
 from graftwork.cli.registry import Reason
 from graftwork.cli.verb import add_verb
-from graftwork.cli.yaml_file import read_mapping
+from graftwork.cli.yaml_file import naming, read_mapping
 
 rollout_app = typer.Typer(no_args_is_help=True, help="Move a route to another version by steps, or back at once.")
 Route = Annotated[str, typer.Argument(metavar="ROUTE", help="The route: an adapter's name.")]
@@ -42,7 +42,7 @@ def start(
     """Begin what a document says; one of the same route that runs is superseded."""
     context = context_of(ctx)
     document = read_mapping(file, field="rollout")
-    with context.client() as client:
+    with context.client() as client, naming(file, unless=("reason",)):
         _show(context, client.rollouts.start(document, reason=reason))
 
 
