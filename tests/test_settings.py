@@ -31,6 +31,12 @@ def test_the_deterministic_mode_and_transformers_own_code_exclude_each_other() -
         Settings(deterministic=True, model_impl="transformers")
 
 
+def test_a_trusted_proxy_is_an_address_or_a_network() -> None:
+    assert Settings(trusted_proxies=("10.0.0.0/8", "::1")).trusted_proxies == ("10.0.0.0/8", "::1")
+    with pytest.raises(ValidationError, match=r"such as 10\.0\.0\.0/8"):
+        Settings(trusted_proxies=("10.0.0.1/8",))
+
+
 @pytest.mark.parametrize("name", ["home", "cache_dir", "database_url", "artifacts_url", "artifacts_keyring"])
 def test_an_empty_value_is_not_the_default(name: str) -> None:
     with pytest.raises(ValidationError, match="it is empty"):

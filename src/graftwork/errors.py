@@ -2,13 +2,15 @@
 
     GraftworkError
     ├── InvalidRequest          the caller's words are wrong; `field` says where
-    │   └── InvalidMetadata     what a version is described by breaks its schema, or contradicts the files
+    │   ├── InvalidMetadata     what a version is described by breaks its schema, or contradicts the files
+    │   └── InvalidResource     a document is not one that can be applied; `field` says where
     ├── NotFound                no such thing, or not for you: the two look alike
     │   └── UnknownModel        a reference names nothing that can answer
     ├── Conflict                the thing is taken, in use, or moved meanwhile
     │   ├── PreconditionFailed  compare-and-swap: it is no longer what you expected
     │   └── Held                it cannot be deleted: `holders` says who needs it
     ├── Forbidden               a policy does not allow it; `problems` says what is missing
+    ├── RouteRefused            a rule of the route refuses the request, with its own status and message
     ├── Refused                 an adapter or base cannot be served rightly; `problems` says why
     ├── Damaged                 stored bytes are missing or no longer match their digest
     ├── Unavailable             not now: starting, full, or shutting down; try again after `retry_after_s`
@@ -48,6 +50,10 @@ class InvalidMetadata(InvalidRequest):
     """A version's metadata do not follow their schema, or contradict its files."""
 
 
+class InvalidResource(InvalidRequest):
+    """A resource document does not follow its schema."""
+
+
 class NotFound(GraftworkError):
     """There is no such thing, or it is not yours to see."""
 
@@ -82,6 +88,14 @@ class Forbidden(GraftworkError):
     def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
+
+
+class RouteRefused(GraftworkError):
+    """A rule of the route refuses this request; `status` is the rule's."""
+
+    def __init__(self, message: str, *, status: int = 403) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Refused(GraftworkError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 
@@ -58,6 +59,11 @@ class Settings(BaseSettings):
     base_name: str | None = Field(default=None, description="The name the base answers to; derived when not given.")
 
     host: str = Field(default="127.0.0.1", description="Address the server listens on.")
+    trusted_proxies: tuple[str, ...] = Field(
+        default=(),
+        description="Addresses or networks (`10.0.0.0/8`) of proxies whose headers `X-Region` and `X-User-Id` count; "
+        "from anybody else they are not read.",
+    )
     port: int = Field(default=8080, ge=0, le=65535, description="Port the server listens on; 0 takes a free one.")
     max_body_bytes: int = Field(default=4 << 20, ge=1024, description="Largest JSON request body, in bytes.")
     max_blob_bytes: int = Field(default=4 << 30, ge=1024, description="Largest uploaded file, in bytes.")
@@ -183,6 +189,16 @@ class Settings(BaseSettings):
     def _named(cls, value: object) -> object:
         if value == "":  # a secret that was not set, say; what is meant is not the default
             raise ValueError("it is empty; give a value, or unset it for the default")
+        return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            try:
+                ip_network(one)
+            except ValueError as error:
+                raise ValueError(f"{error}; write an address or a network such as 10.0.0.0/8") from None
         return value
 
     @field_validator("deterministic")

@@ -204,8 +204,8 @@ class FakeEngine:
             )
         asked = _text(request.prompt)
         words = self.answers.get(asked, f"{label} says: {asked}").split(" ")
-        limit = request.usual_tokens if request.params.max_tokens is None else request.params.max_tokens
-        words = words[:limit]
+        usual = min(request.usual_tokens or len(words), request.most_tokens or len(words))
+        words = words[: usual if request.params.max_tokens is None else request.params.max_tokens]
         pieces: list[str | None] = [word if index == 0 else f" {word}" for index, word in enumerate(words)] or [None]
         self._running[request.id] = request.adapter.digest if request.adapter else ""
         self._most_adapters = max(self._most_adapters, len(set(self._running.values()) - {""}))

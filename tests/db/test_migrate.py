@@ -105,7 +105,13 @@ def fill(tx: Transaction) -> dict[str, list[dict[str, object]]]:
     """Put a row about the version `tone` 1 into every table that has none, and return all rows."""
     found = rows_in(tx)
     for name in [table.name for table in metadata.sorted_tables if found.get(table.name) == []]:
-        known: dict[str, object] = {"tenant": "local", "adapter": "tone", "name": "tone", "base": "tone"}
+        known: dict[str, object] = {
+            "tenant": "local",
+            "adapter": "tone",
+            "name": "tone",
+            "base": "tone",
+            "route": "tone",
+        }
         columns = inspect(tx).get_columns(name)
         row = {one["name"]: known.get(one["name"], None if one["nullable"] else some(one["type"])) for one in columns}
         tx.execute(insert(table_of(name, *map(column_of, row))).values(row))

@@ -25,6 +25,7 @@ from graftwork.db.schema import HEAD, metadata
 from graftwork.errors import Conflict, Damaged, Unavailable
 from graftwork.models.base_identity import BaseIdentity
 from graftwork.protocol.evaluations import EvaluationBody
+from graftwork.protocol.routes import RouteSpec
 from graftwork.protocol.tasks import TaskSpec
 from graftwork.registry import Registry
 from graftwork.registry.backup import Summary, back_up, check, make, restore
@@ -42,6 +43,7 @@ from graftwork.registry.signatures import Signatures
 from graftwork.registry.tags import Tags
 from graftwork.traffic.rollouts.lease import Lease
 from graftwork.traffic.rollouts.rollouts import Rollouts
+from graftwork.traffic.routes.routes import Routes
 from graftwork.traffic.tasks.tasks import Tasks
 from support.desk import Desk
 from support.evaluations import put, task
@@ -59,6 +61,7 @@ NOT_OF_BLOBS = {
     "evaluations": {"comparable"},
     "signatures": {"fingerprint"},
     "task_revisions": {"digest"},  # of their spec
+    "route_revisions": {"digest"},  # of the spec beside it
 }
 #: Those that name one, which `registry/retention/roots.py` has to know.
 OF_BLOBS = {"documents": {"digest"}, "signatures": {"bundle"}}
@@ -110,6 +113,8 @@ class Shop:
         self.desk.demand("serving")
         self.desk.approve("tone")
         self.desk.lifecycle.deprecate("local", "tone", "Use voice.", actor="me")
+        rules = RouteSpec.model_validate({"rules": [{"targets": [{"reference": "tone"}]}]})
+        Routes(database, "tiny").set("local", "support", rules, actor="me")
         gone = self.push(b"gone", "late")
         Deletions(database).delete("local", "late:1.0.0", actor="me", reason="gone")
         self.store.delete("local", gone)

@@ -19,6 +19,7 @@ from graftwork.traffic.rollouts.live import LiveRollouts, read_live
 from graftwork.traffic.rollouts.plan import Analysis
 from graftwork.traffic.rollouts.rollout import Rollout
 from graftwork.traffic.rollouts.rollouts import Rollouts
+from graftwork.traffic.routes.circumstances import Circumstances
 from graftwork.traffic.verdict import Result, Verdict
 from support.desk import Desk
 
@@ -129,7 +130,8 @@ class Bench:
     def decide(self, key: str, snapshot: Snapshot | None = None) -> Decision:
         found = snapshot or self.snapshot()
         live = found.part(LiveRollouts)
-        return choose(Asked("support", key=key), tenant="local", base="tiny", versions=found, rollouts=live)
+        asked = Asked("support", seen=Circumstances(user=key))
+        return choose(asked, tenant="local", base="tiny", versions=found, rollouts=live)
 
     def arms(self, keys: int = 200) -> Counter[str]:
         """How many of so many users each version answers."""

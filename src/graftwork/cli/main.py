@@ -31,6 +31,7 @@ from graftwork.cli import (
     residency,
     retention,
     rollout,
+    route,
     search,
     serve,
     sign,
@@ -54,6 +55,7 @@ registry.add_to(app)
 moving.add_to(app)
 lifecycle.add_to(app)
 residency.add_to(app)
+route.add_to(app)
 evaluation.add_to(app)
 compare.add_to(app)
 analysis.add_to(app)
@@ -134,7 +136,9 @@ def run() -> None:
 
 
 #: Fields of a wrong request that are words of the command line itself.
-_USAGE = frozenset({"settings", "url", "meta", "base", "message", "policy", "rollout", "expected_head"})
+_USAGE = frozenset(
+    {"settings", "url", "meta", "base", "message", "policy", "rollout", "route", "header", "expected_head"}
+)
 #: Settings that are read only when what they name is opened.
 _PLACES = frozenset({"database_url", "artifacts_url", "artifacts_keyring"})
 

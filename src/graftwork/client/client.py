@@ -26,6 +26,7 @@ from graftwork.client.packages import Packages
 from graftwork.client.pushes import pieces_below, push_version
 from graftwork.client.retention import Holds, Retention
 from graftwork.client.rollouts import Rollouts
+from graftwork.client.routes import Routes
 from graftwork.client.searches import Descriptions, Searches, Tags
 from graftwork.client.signatures import Signatures, manifest_of
 from graftwork.client.tasks import Tasks
@@ -75,6 +76,7 @@ class Client:
         self.events = Events(self._wire)
         self.tasks = Tasks(self._wire)
         self.rollouts = Rollouts(self._wire)
+        self.routes = Routes(self._wire)
 
     # The registry
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0014"
+HEAD = "0015"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -559,4 +559,35 @@ leases = Table(
     Column("epoch", Count, nullable=False),  # grows with each change of hands
     Column("expires_s", Float(53), nullable=False),  # since 1970, by the database's clock
     PrimaryKeyConstraint("name"),
+)
+
+#: Every revision of every route; append-only, triggers refuse UPDATE and DELETE.
+route_revisions = Table(
+    "route_revisions",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("route", Name, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its route, never given twice
+    Column("digest", Digest, nullable=False),
+    Column("spec", Text, nullable=False),  # canonical JSON
+    Column("reason", Text, nullable=True),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "route", "number"),
+)
+
+#: Which of them is live.
+routes = Table(
+    "routes",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("revision", Count, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name"),
+    ForeignKeyConstraint(
+        ["tenant", "name", "revision"],
+        ["route_revisions.tenant", "route_revisions.route", "route_revisions.number"],
+    ),
 )

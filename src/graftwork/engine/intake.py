@@ -163,7 +163,7 @@ class Intake:
             )
         if params.max_tokens is None:
             usual = text.max_new_tokens or request.usual_tokens or self._max_context
-            return min(self._max_context - prompt, usual)
+            return min(self._max_context - prompt, usual, request.most_tokens or usual)
         if prompt + params.max_tokens > self._max_context:
             raise InvalidRequest(
                 f"max_tokens is {params.max_tokens} and the prompt has {prompt} tokens, together more than the "

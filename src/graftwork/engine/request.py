@@ -73,6 +73,8 @@ class GenerationRequest:
     caller: Caller = Caller()
     #: What the answer may be; None: anything.
     grammar: Grammar | None = None
+    #: Tokens at most where `params` do not say, whatever the adapter says.
+    most_tokens: int | None = None
 
 
 @dataclass(frozen=True)

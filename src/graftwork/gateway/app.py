@@ -42,6 +42,7 @@ from graftwork.gateway import (
     residency,
     retention,
     rollouts,
+    routes,
     search,
     signatures,
     system,
@@ -55,7 +56,7 @@ from graftwork.gateway.generation import Generations
 from graftwork.gateway.openapi import describe
 from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.request_scope import RequestScope
-from graftwork.gateway.services import Services, own_tenant
+from graftwork.gateway.services import Services, own_door, own_tenant
 from graftwork.gateway.steering import steered
 from graftwork.gateway.task_prompts import TaskForms, TaskPrompts
 from graftwork.models.base import PreparedBase, base_name
@@ -83,6 +84,9 @@ from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.choice import Asked, choose, require_servable
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live, told_of
+from graftwork.traffic.routes.holding import read_route_holders
+from graftwork.traffic.routes.routes import Routes, has_route
+from graftwork.traffic.routes.table import RouteTable, read_routes
 from graftwork.traffic.tasks.live import LiveTasks, read_tasks
 from graftwork.traffic.tasks.tasks import Tasks
 from graftwork.version import __version__
@@ -131,7 +135,12 @@ def build_app(
         redirect_slashes=False,  # a name that was left out would lead to the door of what is above it
     )
     app.state.services = services
-    for doors in (inference, embeddings, classify, task_runs, model_list, uploads, blobs, system):
+    for doors in (inference, embeddings, classify, task_runs, model_list):
+        app.include_router(doors.router)
+        app.include_router(  # the same doors again, of one route
+            doors.router, prefix="/r/{route}", dependencies=[Depends(own_door)], include_in_schema=False
+        )
+    for doors in (uploads, blobs, system):
         app.include_router(doors.router)
     for router in (
         registry_routes.router,
@@ -149,6 +158,7 @@ def build_app(
         analysis.router,
         rollouts.router,
         events.router,
+        routes.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
@@ -173,9 +183,9 @@ def _services(
 ) -> Services:
     prepared = _prepared(settings)
     outline_of = given_outline or (lambda: prepared().outline)
-    parts: dict[type, ReadPart] = {LiveTasks: read_tasks, LiveRollouts: read_live}
+    parts: dict[type, ReadPart] = {LiveTasks: read_tasks, LiveRollouts: read_live, RouteTable: read_routes}
     registry, snapshots = Registry(database), SnapshotReader(database, parts)
-    base_records = Bases(database)
+    base_records = Bases(database, has_route=has_route)
     record_base = _recording(
         base_records, base, lambda: identify_base(outline_of(), None if given_outline else prepared().folder)
     )
@@ -201,6 +211,7 @@ def _services(
         signatures=Signatures(database, store),
         lifecycle=Lifecycle(database),
         snapshots=snapshots,
+        routes=Routes(database, base),
         lineage=Lineage(database),
         searches=Searches(database),
         tags=Tags(database),
@@ -223,8 +234,10 @@ def _services(
         record_base=record_base,
         holds=Holds(database),
         retention=Retention(database),
-        deletions=Deletions(database),
-        collector=Collector(database, store, partial_uploads, {"copy": copies, "form": forms}),
+        deletions=Deletions(database, others=[read_route_holders]),
+        collector=Collector(
+            database, store, partial_uploads, {"copy": copies, "form": forms}, others=[read_route_holders]
+        ),
         rollouts=moving,
         kept=kept,
         steering=steering,
@@ -252,9 +265,11 @@ def _check_base_name(base: str) -> None:
 
 
 def _check_base_name_is_free(base: str, snapshots: SnapshotReader) -> None:
-    if base in snapshots.current().names(LOCAL):
+    snapshot = snapshots.current()
+    has_its_name = "An adapter" if base in snapshot.names(LOCAL) else "A route"
+    if has_its_name == "An adapter" or snapshot.part(RouteTable).find(LOCAL, base) is not None:
         raise Conflict(
-            f"An adapter is named {base}, as is the base model, so that the name would mean two things. "
+            f"{has_its_name} is named {base}, as is the base model, so that the name would mean two things. "
             "Give the base another name with --base-name."
         )
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from graftwork.engine.request import AdapterHandle, Caller
+from graftwork.gateway.circumstances import circumstances_of, route_of
 from graftwork.gateway.engine_slot import GenerationEngine
-from graftwork.gateway.services import Services, principal_of, tenant_of
+from graftwork.gateway.services import Services, tenant_of
 from graftwork.gateway.signature import Signature
 from graftwork.protocol.adapters import AdapterFields
-from graftwork.protocol.not_yet import refuse_not_yet_headers
 from graftwork.traffic.choice import Asked, choose, require_servable
 from graftwork.traffic.handle import handle_of
 from graftwork.traffic.rollouts.live import LiveRollouts
+from graftwork.traffic.routes.table import RouteTable
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,25 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
     """Who answers `request`.
 
     Raises:
-        UnknownModel, InvalidRequest, Forbidden, Refused: as `choose` and `require_servable`.
+        UnknownModel, NotFound, RouteRefused, InvalidRequest, Forbidden, Refused: as `choose` and `require_servable`.
         Unavailable: there is no engine, or not yet.
     """
-    refuse_not_yet_headers(request.headers)
-    who, tenant, snapshot = principal_of(request), tenant_of(request), services.snapshots.current()
-    key = who.user or who.key or request.state.request_id
+    tenant, snapshot = tenant_of(request), services.snapshots.current()
     adapters = tuple((one.ref, one.scale) for one in body.adapters or ())
-    asked = Asked(body.model, body.adapter_id, request.headers.get("x-adapter-id"), adapters, key)
-    live = snapshot.part(LiveRollouts)
-    decision = choose(asked, tenant=tenant, base=services.base, versions=snapshot, rollouts=live)
+    asked = Asked(
+        body.model,
+        body.adapter_id,
+        request.headers.get("x-adapter-id"),
+        adapters,
+        route=route_of(request),
+        seen=circumstances_of(request, body),
+    )
+    routes, rollouts = snapshot.part(RouteTable), snapshot.part(LiveRollouts)
+    decision = choose(asked, tenant=tenant, base=services.base, versions=snapshot, routes=routes, rollouts=rollouts)
     engine = services.engine.get()
     base_digest = engine.outline.weights_digest
     require_servable(decision, base=services.base, base_digest=base_digest)
-    signature = Signature(request.state.request_id, decision, base_digest)
+    debug = request.headers.get("x-graftwork-debug") is not None
+    signature = Signature(request.state.request_id, decision, base_digest, debug=debug)
     caller = Caller(tenant, priority=body.priority or 0, salt=body.cache_salt or "")
     return Chosen(engine, handle_of(decision, tenant), caller, signature)

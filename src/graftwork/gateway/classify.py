@@ -16,6 +16,7 @@ from graftwork.gateway.disconnect import unless_gone
 from graftwork.gateway.openapi import inference
 from graftwork.gateway.poolings import pooling_requests, usage
 from graftwork.gateway.request_body import read_json
+from graftwork.gateway.route_defaults import with_companions
 from graftwork.gateway.services import services_of
 from graftwork.protocol.answers import ClassifyAnswer
 from graftwork.protocol.pooling import ClassifyRequest
@@ -29,6 +30,7 @@ async def classify(request: Request) -> Response:
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, ClassifyRequest)
     chosen = choose_for(request, services, body)
+    body = with_companions(body, chosen.signature.decision)
     requests = pooling_requests(chosen.signature.request_id, body, "classes", chosen.adapter, chosen.caller)
     results = await unless_gone(request.receive, services.poolings.run(chosen.engine, requests, chosen.model))
     answer = {

@@ -22,6 +22,7 @@ from graftwork.gateway.disconnect import unless_gone
 from graftwork.gateway.openapi import inference
 from graftwork.gateway.poolings import pooling_requests, usage
 from graftwork.gateway.request_body import read_json
+from graftwork.gateway.route_defaults import with_companions
 from graftwork.gateway.services import services_of
 from graftwork.protocol.answers import EmbeddingAnswer
 from graftwork.protocol.pooling import EmbeddingRequest
@@ -35,6 +36,7 @@ async def embeddings(request: Request) -> Response:
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, EmbeddingRequest)
     chosen = choose_for(request, services, body)
+    body = with_companions(body, chosen.signature.decision)
     _check_dimensions(body.dimensions, chosen.engine.outline.hidden_size)
     pooling = body.pooling or "mean"
     requests = pooling_requests(chosen.signature.request_id, body, pooling, chosen.adapter, chosen.caller)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -14,7 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
-from graftwork.errors import Forbidden, GraftworkError, Held, InvalidRequest, Refused, Unavailable, UnknownModel
+from graftwork.errors import (
+    Forbidden,
+    GraftworkError,
+    Held,
+    InvalidRequest,
+    Refused,
+    RouteRefused,
+    Unavailable,
+    UnknownModel,
+)
 from graftwork.gateway.disconnect import ClientGone
 from graftwork.gateway.request_body import WrongBody
 from graftwork.protocol.body import complaint
@@ -22,6 +32,8 @@ from graftwork.protocol.errors import Kind, kind_of, openai_error, problem
 
 log = logging.getLogger(__name__)
 
+#: Doors whose errors are OpenAI's: those of inference, also below a route.
+_OPENAI = re.compile(r"(/r/[^/]+)?/v1(/|$)")
 CLIENT_CLOSED_REQUEST = 499  # nobody reads it; it is for the metrics
 
 
@@ -41,7 +53,7 @@ def answer_error(path: str, error: BaseException) -> Response:
         return _answer(path, kind.status, kind, message)
     if kind.status >= 500:
         log.warning("%s: %s", type(error).__name__, error.message)
-    status = error.status if isinstance(error, WrongBody) else kind.status
+    status = error.status if isinstance(error, WrongBody | RouteRefused) else kind.status
     extra: dict[str, Any] = {}
     if isinstance(error, InvalidRequest):
         extra["field"] = error.field
@@ -70,7 +82,7 @@ def sse_error(error: BaseException) -> bytes:
 
 
 def _answer(path: str, status: int, kind: Kind, message: str, **extra: Any) -> Response:
-    if path == "/v1" or path.startswith("/v1/"):
+    if _OPENAI.match(path):
         body, media = openai_error(message, kind, param=extra.get("field")), "application/json"
         if extra.get("problems"):
             body["error"]["problems"] = extra["problems"]

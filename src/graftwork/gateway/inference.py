@@ -18,6 +18,7 @@ from graftwork.gateway.choosing import Chosen, choose_for
 from graftwork.gateway.disconnect import EventStream, unless_gone
 from graftwork.gateway.openapi import inference
 from graftwork.gateway.request_body import read_json
+from graftwork.gateway.route_defaults import limited, with_defaults
 from graftwork.gateway.sampling import choice_params
 from graftwork.gateway.services import Services, services_of
 from graftwork.gateway.shapes import CHAT, TEXT
@@ -35,9 +36,11 @@ async def chat_completions(request: Request) -> Response:
     """The assistant's next message, whole or streamed."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, ChatRequest)
+    chosen = choose_for(request, services, body)
+    body = with_defaults(body, chosen.signature.decision)
     tools = tuple(tool.for_template() for tool in body.tools or ()) if body.offered else ()
     prompt = ChatPrompt(tuple(message.for_template() for message in body.messages), tools)
-    return await _answer(request, services, body, [prompt], CHAT)
+    return await _answer(request, services, body, chosen, [prompt], CHAT)
 
 
 @router.post("/completions", openapi_extra=inference(CompletionAnswer, body=CompletionRequest, chunk=CompletionChunk))
@@ -45,22 +48,25 @@ async def completions(request: Request) -> Response:
     """The continuation of each prompt, whole or streamed."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, CompletionRequest)
-    return await _answer(request, services, body, body.prompts, TEXT)
+    chosen = choose_for(request, services, body)
+    body = with_defaults(body, chosen.signature.decision)
+    return await _answer(request, services, body, chosen, body.prompts, TEXT)
 
 
 async def _answer(
     request: Request,
     services: Services,
     body: ChatRequest | CompletionRequest,
+    chosen: Chosen,
     prompts: Sequence[Prompt],
     shape: AnswerShape,
 ) -> Response:
-    chosen = choose_for(request, services, body)
     signature, handle = chosen.signature, chosen.adapter
     envelope, logprobs = Envelope(shape, signature, body.choices), body.alternatives is not None
     own = handle is not None and body.companions != "base"
     defaults = (await chosen.engine.companions(handle)).defaults if handle and own else NO_DEFAULTS
-    params = choice_params(body, defaults)
+    limits = signature.decision.defaults.limits
+    params = [limited(one, limits) for one in choice_params(body, defaults)]
     tools = await tool_use(chosen, body) if isinstance(body, ChatRequest) else None
     grammar = Grammar(*body.form) if body.form is not None else None
     grammar = tools.grammar(grammar) if tools is not None else grammar
@@ -84,11 +90,11 @@ def _generation_requests(
     chosen: Chosen,
     grammar: Grammar | None,
 ) -> list[GenerationRequest]:
-    own = body.companions != "base"
+    own, most = body.companions != "base", chosen.signature.decision.defaults.limits.max_tokens
     each = [(prompt, one) for prompt in prompts for one in params]
     return [
         GenerationRequest(
-            f"{request_id}-{index}", prompt, one, chosen.adapter, own, body.usual_tokens, chosen.caller, grammar
+            f"{request_id}-{index}", prompt, one, chosen.adapter, own, body.usual_tokens, chosen.caller, grammar, most
         )
         for index, (prompt, one) in enumerate(each)
     ]

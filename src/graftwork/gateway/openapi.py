@@ -43,7 +43,7 @@ def inference(
     if chunk is not None:
         content["text/event-stream"] = {"schema": _event(chunk)}
     if body is not None:
-        errors = (*errors, *_OF_A_BODY, 422, 429, 500, 503, 504)
+        errors = (*errors, *_OF_A_BODY, 410, 422, 429, 451, 500, 503, 504)  # 410 and 451: rules of routes refuse so
     told = {status: _content(one) for status, one in also.items()}
     return _door(body, {200: content, **told}, dict.fromkeys(errors, _content(OpenAIError)))
 
@@ -66,8 +66,11 @@ def describe(app: FastAPI) -> None:
             _, made = models_json_schema([(model, "validation") for model in _TOLD.values()], ref_template=_PLACE)
             described["components"] = {"schemas": made["$defs"]}
             for door in (door for path in described["paths"].values() for door in path.values()):
-                if "HTTPValidationError" in str(door["responses"].get("422")):
-                    del door["responses"]["422"]  # what the framework would answer; ours are 400
+                content = door["responses"].get("422", {}).get("content", {})
+                if "HTTPValidationError" in str(content.get(_JSON)):  # what the framework would answer; ours are 400
+                    del content[_JSON]
+                    if not content:
+                        del door["responses"]["422"]
             app.openapi_schema = described
         return app.openapi_schema
 

@@ -55,6 +55,7 @@ def run_app(app: ASGIApp, slot: EngineSlot, settings: Settings, announce: Callab
         lifespan="on",
         timeout_graceful_shutdown=math.ceil(settings.stop_grace_s) + LAST_WORDS_S,
         server_header=False,
+        proxy_headers=False,  # who is connected to us is who it is; see `proxies.py`
     )
     announce(_url(listener))
     # uvicorn raises the signal again when it is done; this makes that an ordinary exit.

@@ -41,6 +41,7 @@ from graftwork.registry.tags import Tags
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.rollouts.rollouts import Rollouts
+from graftwork.traffic.routes.routes import Routes
 from graftwork.traffic.tasks.tasks import Tasks
 
 
@@ -57,6 +58,7 @@ class Services:
     signatures: Signatures
     lifecycle: Lifecycle
     snapshots: SnapshotReader
+    routes: Routes
     lineage: Lineage
     searches: Searches
     tags: Tags
@@ -107,6 +109,10 @@ async def own_tenant(request: Request, tenant: str) -> None:
     """Raises NotFound where the path names another tenant: one that is there and one that is not look alike."""
     if tenant != tenant_of(request):
         raise NotFound(f"There is no tenant {tenant[:200]}.")
+
+
+async def own_door(route: str) -> None:
+    """Declares the route of a path, which `route_of` reads."""
 
 
 def actor_of(request: Request) -> str:

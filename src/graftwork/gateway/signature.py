@@ -19,6 +19,8 @@ class Signature:
     base_digest: str
     #: Of the task that asked, `sentiment/3`; None where a request asked by itself.
     task: str | None = None
+    #: Whether the header X-Graftwork-Decision says all that is known of the decision.
+    debug: bool = False
 
     @property
     def model(self) -> str:
@@ -43,10 +45,19 @@ class Signature:
             "x-graftwork-digest": self.digest,
             "x-graftwork-route": self.decision.route,
             "x-graftwork-arm": self.decision.arm,
-            "x-graftwork-decision": self.decision.reason,
+            "x-graftwork-decision": self._decision(),
             **({"x-graftwork-task": self.task} if self.task else {}),
             **self._deprecation(),
         }
+
+    def _decision(self) -> str:
+        """What won; where asked for, with its parameters (RFC 8941)."""
+        found = self.decision
+        if not self.debug:
+            return found.reason
+        facts = {"revision": found.revision, "rule": found.rule, "reference": found.reference}
+        told = "".join(f"; {name}={_item(value)}" for name, value in facts.items() if value is not None)
+        return f"{found.reason}{told}" + (f"; point={found.point:.9f}" if found.point is not None else "")
 
     def _deprecation(self) -> dict[str, str]:
         """Deprecation (RFC 9745: a date as in RFC 9651) and Sunset (RFC 8594: an HTTP date), of several the first."""
@@ -77,6 +88,11 @@ class Signature:
             "arm": self.decision.arm,
             "decision": self.decision.reason,
             **({"task": self.task} if self.task else {}),
+            **({"revision": self.decision.revision, "rule": self.decision.rule} if self.decision.rule else {}),
             **({"adapters": parts} if parts else {}),
             **({"deprecated": deprecated} if deprecated else {}),
         }
+
+
+def _item(value: int | str) -> str:
+    return str(value) if isinstance(value, int) else f'"{value}"'

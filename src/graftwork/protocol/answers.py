@@ -79,6 +79,8 @@ class Signed(Shape):
     decision: str
     #: Of the task that asked, with its revision; absent where a request asked by itself.
     task: str | None = None
+    revision: int | None = None
+    rule: str | None = None
     adapters: list[SignedPart] = Field(default_factory=list)
     deprecated: list[DeprecatedPart] = Field(default_factory=list)
 

@@ -16,9 +16,11 @@ from graftwork.errors import (
     Held,
     InvalidMetadata,
     InvalidRequest,
+    InvalidResource,
     NotFound,
     PreconditionFailed,
     Refused,
+    RouteRefused,
     TimedOut,
     TooManyRequests,
     Unavailable,
@@ -43,12 +45,14 @@ ERRORS: tuple[Kind, ...] = (
     Kind(UnknownModel, 404, "model_not_found", "invalid_request_error", "Not found"),
     Kind(NotFound, 404, "not_found", "invalid_request_error", "Not found"),
     Kind(InvalidMetadata, 422, "invalid_metadata", "invalid_request_error", "Invalid metadata"),
+    Kind(InvalidResource, 422, "invalid_resource", "invalid_request_error", "Invalid resource"),
     Kind(InvalidRequest, 400, "invalid_request", "invalid_request_error", "Invalid request"),
     Kind(PreconditionFailed, 412, "precondition_failed", "conflict_error", "Precondition failed"),
     Kind(Held, 409, "held", "conflict_error", "Held"),
     Kind(Conflict, 409, "conflict", "conflict_error", "Conflict"),
     Kind(Forbidden, 403, "forbidden", "permission_error", "Forbidden"),
     Kind(UnreadableAnswer, 422, "unreadable_answer", "unreadable_answer_error", "Unreadable answer"),
+    Kind(RouteRefused, 403, "route_refused", "permission_error", "Refused by the route"),
     Kind(Refused, 422, "refused", "invalid_request_error", "Refused"),
     Kind(TooManyRequests, 429, "rate_limit_exceeded", "rate_limit_error", "Too many requests"),
     Kind(Unavailable, 503, "unavailable", "server_error", "Unavailable"),
@@ -101,6 +105,8 @@ def error_from(status: int, body: object, *, retry_after: str | None = None) -> 
     error = _made((found or [INTERNAL])[0].error, message, shape)
     if isinstance(error, UnreadableAnswer) and isinstance(body, Mapping):
         error.text = str(body.get("text", ""))
+    if isinstance(error, RouteRefused):
+        error.status = status
     if isinstance(error, Unavailable) and retry_after is not None and re.fullmatch("[0-9]{1,9}", retry_after):
         error.retry_after_s = int(retry_after)
     return error

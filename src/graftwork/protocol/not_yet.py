@@ -10,13 +10,7 @@ from typing import Any
 
 from graftwork.errors import InvalidRequest
 
-_OURS: dict[str, tuple[Any, ...]] = {
-    "task": (),
-    "locale": (),
-    "session_id": (),
-}
-
-_BOTH: dict[str, tuple[Any, ...]] = _OURS | {
+_BOTH: dict[str, tuple[Any, ...]] = {
     "use_beam_search": (False,),
     "logits_processors": ([],),
     "bad_words": ([],),
@@ -41,7 +35,7 @@ NOT_YET_COMPLETIONS: dict[str, tuple[Any, ...]] = _BOTH | {
 }
 
 #: vLLM's own fields among them.
-NOT_YET_POOLING: dict[str, tuple[Any, ...]] = _OURS | {
+NOT_YET_POOLING: dict[str, tuple[Any, ...]] = {
     "messages": ([],),
     "truncate_prompt_tokens": (),
     "add_special_tokens": (),
@@ -52,9 +46,6 @@ NOT_YET_POOLING: dict[str, tuple[Any, ...]] = _OURS | {
     "lora_request": (),
 }
 
-#: Our headers that have no effect yet, by the field they stand for.
-NOT_YET_HEADERS: dict[str, str] = {"x-session-id": "session_id"}
-
 
 def refuse_not_yet(given: Mapping[str, Any], not_yet: Mapping[str, tuple[Any, ...]]) -> None:
     """Raises InvalidRequest for the first field in `given` that asks for something not there yet."""
@@ -62,13 +53,6 @@ def refuse_not_yet(given: Mapping[str, Any], not_yet: Mapping[str, tuple[Any, ..
         value = given[field]
         if value is not None and not _harmless(value, not_yet[field]):
             raise InvalidRequest(f"{field} is not supported yet. Leave it out{_or_give(not_yet[field])}.", field=field)
-
-
-def refuse_not_yet_headers(headers: Mapping[str, str]) -> None:
-    """Raises InvalidRequest for a header of ours that has no effect yet."""
-    for header, field in NOT_YET_HEADERS.items():
-        if headers.get(header):
-            raise InvalidRequest(f"The header {header} is not supported yet. Leave it out.", field=field)
 
 
 def _harmless(value: Any, harmless: tuple[Any, ...]) -> bool:

@@ -60,11 +60,19 @@ class BaseRecord:
 
 
 class Bases:
-    """Reads and adds to one database's base records, which never change."""
+    """Reads and adds to one database's base records, which never change.
 
-    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
-        self._database = database
-        self._clock = clock
+    Args:
+        has_route: whether a route of a tenant has a name, which is then no base's.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock = utc_now,
+        has_route: Callable[[Transaction, str, str], bool] = lambda tx, tenant, name: False,
+    ) -> None:
+        self._database, self._clock, self._has_route = database, clock, has_route
 
     def register(
         self, tenant: str, name: str, identity: BaseIdentity, *, manifest: Manifest | None = None, actor: str,
@@ -79,7 +87,7 @@ class Bases:
 
         Raises:
             InvalidRequest: the name.
-            Conflict: an adapter has it.
+            Conflict: an adapter or a route has it.
         """
         check_name(name, what="base")
         with self._database.reading() as tx:  # most often it is there
@@ -130,6 +138,8 @@ class Bases:
         own = select(adapters.c.name).where(adapters.c.tenant == tenant, adapters.c.name == name, has_versions())
         if tx.execute(own).first():
             raise Conflict(f"{name} is the name of an adapter; give the base another one.")
+        if self._has_route(tx, tenant, name):
+            raise Conflict(f"{name} is the name of a route; give the base another one.")
         now = timestamp(self._clock())
         last = select(func.coalesce(func.max(bases.c.sequence), 0)).where(_named(tenant, name))
         record = BaseRecord(tenant, name, tx.execute(last).scalar_one() + 1, identity.digest, identity, now, actor)

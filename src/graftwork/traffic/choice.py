@@ -2,72 +2,38 @@
 
 1  adapter_id in the body, or the X-Adapter-Id header; both and different is an error; or adapters in the body, several
    with scales, which together with either of these is an error too
-2  model absent, empty or "default", or the name of the base: the base; no adapter can have that name
-3  model as a route: every adapter's own name is one, and means @production,
-   or its newest version while it never had a production version; while a rollout runs there, the arm that has the
-   request's key
-4  model as a reference: name:1.4.0, name@alias, name@sha256:…
+2  model absent, empty or "default": the default route of who asks, else the base
+3  model as the name of the base: the base; no adapter and no route can have that name
+4  model as a route: a route resource, by its rules; else every adapter's own name is one, and means @production, or its
+   newest version while it never had a production version; while a rollout runs there, the arm of the request's key
+5  model as a reference: name:1.4.0, name@alias, name@sha256:…
+
+At a route's own door the route decides; who names a version there names one that the route leads to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
-from graftwork.access.names import DEFAULT
-from graftwork.errors import InvalidRequest, NotFound, Refused, UnknownModel
+from graftwork.access.names import DEFAULT, GRAMMAR, MAX_LENGTH
+from graftwork.errors import InvalidRequest, NotFound, Refused, RouteRefused, UnknownModel
 from graftwork.registry.reference import Newest, Reference, parse_reference
 from graftwork.registry.rules.policy import forbid
 from graftwork.registry.versions import Version
 from graftwork.traffic.composition import Composition
-from graftwork.traffic.live_arms import LiveArms, point_in
+from graftwork.traffic.decision import Asked as Asked
+from graftwork.traffic.decision import Decision as Decision
+from graftwork.traffic.live_arms import LiveArm, LiveArms, answering, point_in
+from graftwork.traffic.routes.arms import USER, Arm, pick
+from graftwork.traffic.routes.route import Route
+from graftwork.traffic.routes.table import RouteTable
 
 PRODUCTION = "production"
+NO_ROUTES = RouteTable()
 _LONGEST_ECHO = 200
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the caller said about who should answer."""
-
-    model: str | None = None
-    adapter_id: str | None = None
-    header: str | None = None
-    #: References with scales: these adapters together.
-    adapters: tuple[tuple[str, float], ...] = ()
-    #: What an arm of a rollout is chosen by: equal ones get the same arm.
-    key: str = ""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Who answers, and by which rule: a version, a composition of several, or, with neither, the base itself."""
-
-    version: Version | None
-    #: What answers are signed with: `name:1.4.0`, `a:1.0.0*0.7+b:1.0.0*0.3`, or the base's name.
-    model: str
-    route: str
-    arm: str
-    #: The rule that won and how the name was read: `model:production`, `adapter_id:newest`, `default:base`.
-    reason: str
-    composition: Composition | None = None
-    #: The rollout that chose the arm, `support/3`.
-    rollout: str | None = None
-
-    @property
-    def versions(self) -> tuple[Version, ...]:
-        """All that take part; none for the base."""
-        if self.composition is not None:
-            return tuple(version for version, _ in self.composition.parts)
-        return () if self.version is None else (self.version,)
-
-    @property
-    def digest(self) -> str | None:
-        """The identity of what answers; None for the base, which has its own."""
-        if self.composition is not None:
-            return self.composition.digest
-        return None if self.version is None else self.version.digest
 
 
 class Resolver(Protocol):
@@ -78,38 +44,29 @@ class Resolver(Protocol):
         ...
 
 
-def choose(asked: Asked, *, tenant: str, base: str, versions: Resolver, rollouts: LiveArms | None = None) -> Decision:
+def choose(
+    asked: Asked,
+    *,
+    tenant: str,
+    base: str,
+    versions: Resolver,
+    routes: RouteTable = NO_ROUTES,
+    rollouts: LiveArms | None = None,
+) -> Decision:
     """The one that answers.
 
+    Args:
+        rollouts: those that run, which may replace a route's sole arm.
+
     Raises:
-        InvalidRequest: the body and the header name different adapters, or one beside several.
+        InvalidRequest: the body and the header name different adapters, or one beside several; or at a route's door
+            something that the route does not lead to.
         Refused: the scales of one of several adapters overflow.
         UnknownModel: the name is malformed, unknown or not the caller's to see: one and the same error.
+        RouteRefused: a rule of the route says so.
+        NotFound: no rule of the route fits, or its arm names no version.
     """
-    by_body, by_header = asked.adapter_id, asked.header  # empty ones are malformed: they never mean the base
-    if by_body is not None and by_header is not None and by_body != by_header:
-        raise InvalidRequest(
-            f"adapter_id is {_echo(by_body)!r} but the header X-Adapter-Id is "
-            f"{_echo(by_header)!r}. Give one of them, or the same in both.",
-            field="adapter_id",
-        )
-    if asked.adapters:
-        if by_body is not None or by_header is not None:
-            raise InvalidRequest(
-                "adapters names several, and adapter_id or the header X-Adapter-Id one. Give one of these.",
-                field="adapters",
-            )
-        return _composed(asked.adapters, tenant, base, versions)
-    if by_body is not None:
-        return _adapter(by_body, "adapter_id", tenant, versions)
-    if by_header is not None:
-        return _adapter(by_header, "header", tenant, versions)
-    if not asked.model or asked.model == DEFAULT:
-        return _base(base, "default")
-    if asked.model == base:  # even if another process has given an adapter that name meanwhile
-        return _base(base, "model")
-    decision = _adapter(asked.model, "model", tenant, versions)
-    return decision if rollouts is None else _rolled_out(decision, asked, tenant, versions, rollouts)
+    return _Choice(asked, tenant, base, versions, routes, rollouts).made()
 
 
 def require_servable(decision: Decision, *, base: str, base_digest: str) -> None:
@@ -136,59 +93,166 @@ def require_allowed(version: Version) -> None:
     forbid(f"The policy forbids to serve {version.label}", version.forbidden)
 
 
-def _composed(named: Sequence[tuple[str, float]], tenant: str, base: str, versions: Resolver) -> Decision:
-    """One version alone at scale 1 is that version, and nothing at all is the base."""
-    found = [(_adapter(text, "adapters", tenant, versions), scale) for text, scale in named]
-    made = Composition.of((one.version, scale) for one, scale in found if one.version is not None)
-    if not made.parts:
-        return _base(base, "adapters")
-    if len(made.parts) == 1 and made.parts[0][1] == 1:
-        digest = made.parts[0][0].digest
-        return min((one for one, _ in found if one.digest == digest), key=lambda one: one.model)
-    return Decision(None, made.label, made.names, arm="composed", reason="adapters:composed", composition=made)
+@dataclass(frozen=True)
+class _Choice:
+    """One request, and what it is decided on."""
 
+    asked: Asked
+    tenant: str
+    base: str
+    versions: Resolver
+    routes: RouteTable
+    rollouts: LiveArms | None
 
-def _adapter(text: str, rule: str, tenant: str, versions: Resolver) -> Decision:
-    unknown = UnknownModel(_echo(text))
-    try:
-        reference = parse_reference(text)
-        if reference.tenant not in (None, tenant):
-            raise unknown
-        version = versions.resolve(tenant, reference)
-    except (InvalidRequest, NotFound):
-        raise unknown from None
-    arm = _arm(reference, version)
-    return Decision(
-        version, f"{version.adapter}:{version.semver}", route=version.adapter, arm=arm, reason=f"{rule}:{arm}"
-    )
+    def made(self) -> Decision:
+        asked, explicit = self.asked, self._explicit()
+        if asked.adapters:
+            if explicit or asked.route is not None:
+                raise InvalidRequest(
+                    "adapters names several, and adapter_id, the header X-Adapter-Id or the route's own door one. Give "
+                    "one of these.",
+                    field="adapters",
+                )
+            return self._composed(asked.adapters)
+        if asked.route is not None:
+            return self._at_door(asked.route, explicit)
+        if explicit:
+            return self._adapter(*explicit)
+        if asked.model and asked.model != DEFAULT:
+            return self._named(asked.model, "model")
+        return self._named(asked.default, "default") if asked.default else self._base("default")
 
+    def _explicit(self) -> tuple[str, str] | None:
+        """The adapter that is named as such, and where."""
+        by_body, by_header = self.asked.adapter_id, self.asked.header  # empty ones are malformed: never the base
+        if by_body is not None and by_header is not None and by_body != by_header:
+            raise InvalidRequest(
+                f"adapter_id is {_echo(by_body)!r} but the header X-Adapter-Id is "
+                f"{_echo(by_header)!r}. Give one of them, or the same in both.",
+                field="adapter_id",
+            )
+        if by_body is not None:
+            return by_body, "adapter_id"
+        return (by_header, "header") if by_header is not None else None
 
-def _rolled_out(decision: Decision, asked: Asked, tenant: str, versions: Resolver, rollouts: LiveArms) -> Decision:
-    """The same, or the arm of a rollout that leads away from just that.
+    def _named(self, name: str, how: str) -> Decision:
+        if name == self.base:  # even if another process has given an adapter that name meanwhile
+            return self._base(how)
+        if (route := self.routes.find(self.tenant, name)) is not None:
+            return self._routed(route, how)
+        found = self._adapter(name, how)
+        return self._rolled_out(found, f"{how}:rollout") if found.arm == PRODUCTION else found
 
-    Whoever moved the route's pointer meanwhile has the last word at once; and what may not serve leaves its keys to the
-    stable arm.
-    """
-    if decision.arm != PRODUCTION or (arms := rollouts.arms(tenant, decision.route)) is None:
-        return decision
-    if arms[-1].digest != decision.digest:
-        return decision
-    point = point_in(tenant, decision.route, asked.key)
-    arm = next(arm for arm in arms if arm.has(point))
-    version = None if arm is arms[-1] else _servable(arm.reference, tenant, versions)
-    if version is None:
-        arm, version = arms[-1], decision.version
-    assert version is not None, "the stable arm answered without the rollout"
-    reason = f"model:rollout:{arm.name}"
-    return replace(decision, version=version, model=version.label, arm=arm.name, reason=reason, rollout=arm.rollout)
+    def _routed(self, route: Route, how: str) -> Decision:
+        ruling = route.ruling(self.asked.seen)
+        if ruling.refusal is not None:
+            raise RouteRefused(ruling.refusal.message, status=ruling.refusal.status)
+        if ruling.rule is None:
+            raise NotFound(f"No rule of the route {route.name} fits this request.")
+        how = f"{how}:{ruling.rule}"
+        found = self._armed(route.name, ruling.arms, how)
+        found = self._rolled_out(found, how) if len(ruling.arms) == 1 else found
+        return replace(found, revision=route.revision.number, rule=ruling.rule, defaults=ruling.defaults)
 
+    def _armed(self, route: str, arms: Sequence[Arm], how: str) -> Decision:
+        point = point_in(self.tenant, route, self.asked.seen.split_key)
+        arm = pick(arms, point)
+        reference = self._filled(route, arm)
+        try:
+            found = self._base(how) if reference == self.base else self._adapter(reference, how)
+        except UnknownModel:
+            raise _leads_nowhere(route, arm, reference) from None
+        reason = f"{how}:{arm.name}"
+        return replace(found, route=route, arm=arm.name, reason=reason, reference=reference, point=point)
 
-def _servable(reference: str, tenant: str, versions: Resolver) -> Version | None:
-    try:
-        version = versions.resolve(tenant, parse_reference(reference))
-    except NotFound:
-        return None
-    return None if version.forbidden else version
+    def _rolled_out(self, found: Decision, how: str) -> Decision:
+        """The same, or the arm of a rollout of its route that leads away from just that version."""
+        arms = self._live_arms(found.route)
+        if not arms or found.version is None:
+            return found
+        point = point_in(self.tenant, found.route, self.asked.seen.split_key)
+        moved = answering(arms, found.version, point, partial(self.versions.resolve, self.tenant))
+        if moved is None:
+            return found
+        arm, version = moved
+        return replace(
+            found,
+            version=version,
+            model=version.label,
+            arm=arm.name,
+            reason=f"{how}:{arm.name}",
+            reference=arm.reference,
+            point=point,
+            rollout=arm.rollout,
+        )
+
+    def _live_arms(self, route: str) -> Sequence[LiveArm]:
+        return (self.rollouts.arms(self.tenant, route) or ()) if self.rollouts is not None else ()
+
+    def _filled(self, route: str, arm: Arm) -> str:
+        """The reference with the user's id, which is never rewritten: what is no part of a name leads nowhere."""
+        if USER not in arm.reference:
+            return arm.reference
+        user = self.asked.seen.user
+        if user is None or len(user) > MAX_LENGTH or not GRAMMAR.fullmatch(user):
+            raise _leads_nowhere(route, arm, arm.reference)
+        return arm.reference.replace(USER, user)
+
+    def _at_door(self, door: str, explicit: tuple[str, str] | None) -> Decision:
+        model, route = self.asked.model, self.routes.find(self.tenant, door)
+        if explicit is None and model and model not in (DEFAULT, door):
+            explicit = model, "model"
+        if explicit is None:
+            return self._named(door, "route")
+        if route is None and door != self.base:
+            self._adapter(door, "route")  # an unknown door is unknown, whatever is asked for there
+        found = self._adapter(*explicit)
+        if not self._leads_to(door, route, found):
+            raise InvalidRequest(
+                f"{explicit[1]} is {_echo(explicit[0])!r}, which the route {_echo(door)} does not lead to. Leave it "
+                "out, or ask at /v1.",
+                field="model" if explicit[1] == "model" else "adapter_id",
+            )
+        return replace(found, route=door)
+
+    def _leads_to(self, door: str, route: Route | None, found: Decision) -> bool:
+        if route is None:
+            return found.route == door
+        for arm in {arm.reference: arm for arm in (*route.arms, *self._live_arms(door))}.values():
+            try:
+                if self._adapter(self._filled(door, arm), "route").digest == found.digest:
+                    return True
+            except NotFound:
+                continue
+        return False
+
+    def _composed(self, named: Sequence[tuple[str, float]]) -> Decision:
+        """One version alone at scale 1 is that version, and nothing at all is the base."""
+        found = [(self._adapter(text, "adapters"), scale) for text, scale in named]
+        made = Composition.of((one.version, scale) for one, scale in found if one.version is not None)
+        if not made.parts:
+            return self._base("adapters")
+        if len(made.parts) == 1 and made.parts[0][1] == 1:
+            digest = made.parts[0][0].digest
+            return min((one for one, _ in found if one.digest == digest), key=lambda one: one.model)
+        return Decision(None, made.label, made.names, arm="composed", reason="adapters:composed", composition=made)
+
+    def _adapter(self, text: str, how: str) -> Decision:
+        unknown = UnknownModel(_echo(text))
+        try:
+            reference = parse_reference(text)
+            if reference.tenant not in (None, self.tenant):
+                raise unknown
+            version = self.versions.resolve(self.tenant, reference)
+        except (InvalidRequest, NotFound):
+            raise unknown from None
+        arm = _arm(reference, version)
+        return Decision(
+            version, f"{version.adapter}:{version.semver}", route=version.adapter, arm=arm, reason=f"{how}:{arm}"
+        )
+
+    def _base(self, how: str) -> Decision:
+        return Decision(None, self.base, route=self.base, arm="base", reason=f"{how}:base")
 
 
 def _arm(reference: Reference, version: Version) -> str:
@@ -197,8 +261,8 @@ def _arm(reference: Reference, version: Version) -> str:
     return PRODUCTION if PRODUCTION in version.aliases else "newest"
 
 
-def _base(base: str, rule: str) -> Decision:
-    return Decision(None, base, route=base, arm="base", reason=f"{rule}:base")
+def _leads_nowhere(route: str, arm: Arm, reference: str) -> NotFound:
+    return NotFound(f"The route {route} leads to {_echo(reference)} (arm {arm.name}), which names no version.")
 
 
 def _echo(text: str) -> str:

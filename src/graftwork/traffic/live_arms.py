@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from graftwork.traffic.split import Slice, point_of
+from graftwork.errors import NotFound
+from graftwork.registry.reference import Reference, parse_reference
+from graftwork.registry.versions import Version
+from graftwork.traffic.routes.arms import Arm
+from graftwork.traffic.split import point_of
 
 
 @dataclass(frozen=True)
-class LiveArm:
-    """A name, the reference that answers, and the slices of [0, 1) whose keys it has."""
+class LiveArm(Arm):
+    """One of a rollout's."""
 
-    name: str
-    reference: str
-    slices: tuple[Slice, ...]
     digest: str  #: what the reference must mean, or else somebody moved it meanwhile
     rollout: str  #: `support/3`: the third of its route
-
-    def has(self, point: float) -> bool:
-        return any(one.start <= point < one.end for one in self.slices)
 
 
 class LiveArms(Protocol):
@@ -29,6 +28,25 @@ class LiveArms(Protocol):
     def arms(self, tenant: str, route: str) -> Sequence[LiveArm] | None:
         """The arms of the rollout that runs there, the stable one last; None where none does. They cover [0, 1)."""
         ...
+
+
+def answering(
+    arms: Sequence[LiveArm], stable: Version, point: float, resolve: Callable[[Reference], Version]
+) -> tuple[LiveArm, Version] | None:
+    """The arm that has a point, and its version; None where the route no longer means what the rollout leads away from.
+
+    Whoever moved the route's pointer meanwhile has the last word at once; and what is gone or may not serve leaves its
+    keys to the stable arm.
+    """
+    if arms[-1].digest != stable.digest:
+        return None
+    arm = next(arm for arm in arms if arm.has(point))
+    if arm is not arms[-1]:
+        with suppress(NotFound):
+            version = resolve(parse_reference(arm.reference))
+            if not version.forbidden:
+                return arm, version
+    return arms[-1], stable
 
 
 def point_in(tenant: str, route: str, key: str) -> float:

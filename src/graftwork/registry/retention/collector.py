@@ -25,7 +25,7 @@ from graftwork.registry.reading import view_of
 from graftwork.registry.retention import collection, sweep
 from graftwork.registry.retention.claims import claims_of, derivations
 from graftwork.registry.retention.deletion import delete_version, nobody
-from graftwork.registry.retention.holders import HOLDERS, HolderRule, holders_of
+from graftwork.registry.retention.holders import HOLDERS, HolderRule, ReadHolders, holders_of
 from graftwork.registry.retention.owner import check_owner
 from graftwork.registry.retention.roots import wanted
 from graftwork.registry.retention.rules import going, has_rules, rules_of
@@ -84,6 +84,7 @@ class Collector:
 
     Args:
         tiers: what lies here of versions, by what items of it are called.
+        others: as of `Deletions`.
     """
 
     def __init__(
@@ -93,9 +94,10 @@ class Collector:
         uploads: Uploads,
         tiers: Mapping[Kind, Tier],
         clock: Clock = utc_now,
+        others: Sequence[ReadHolders] = (),
     ) -> None:
         self._database, self._store, self._uploads = database, store, uploads
-        self._tiers, self._clock = tiers, clock
+        self._tiers, self._clock, self._others = tiers, clock, others
 
     def look(self, tenant: str, bounds: Bounds, *, also: HolderRule = nobody) -> Collected:
         """What `collect` would do now; changes nothing and raises as it does."""
@@ -154,11 +156,12 @@ class Collector:
         if not has_rules(tx, tenant):
             return
         derived, now = derivations(tx, tenant), self._clock()
+        rules = (*HOLDERS, also, *(read(tx, tenant) for read in self._others))
         query = select(adapters.c.name).where(adapters.c.tenant == tenant, has_versions())
         for name in tx.execute(query.order_by(adapters.c.name)).scalars().all():
             claims = claims_of(tx, view_of(tx, tenant, name), derived)
             for version, why in going(rules_of(tx, tenant, name), claims.view, claims.promoted, now):
-                if not holders_of(claims, version, (*HOLDERS, also)):
+                if not holders_of(claims, version, rules):
                     yield version, why
 
     def _begin(self, tenant: str, plan: _Plan, actor: str, also: HolderRule) -> tuple[Event, list[Item]]:

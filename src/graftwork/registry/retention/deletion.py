@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
@@ -20,6 +20,7 @@ from graftwork.registry.retention.holders import (
     Claims,
     Holder,
     HolderRule,
+    ReadHolders,
     holders_of,
     refuse_held,
 )
@@ -36,10 +37,14 @@ def nobody(_: Claims, _version: Version) -> Iterable[Holder]:
 
 
 class Deletions:
-    """Deletes from one database. Bytes stay until they are collected; see `collector.py`."""
+    """Deletes from one database. Bytes stay until they are collected; see `collector.py`.
 
-    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
-        self._database, self._clock = database, clock
+    Args:
+        others: read who needs versions beside those that the registry knows of.
+    """
+
+    def __init__(self, database: Database, clock: Clock = utc_now, others: Sequence[ReadHolders] = ()) -> None:
+        self._database, self._clock, self._others = database, clock, others
 
     def delete(
         self, tenant: str, reference: str, *, actor: str, reason: str | None = None, also: HolderRule = nobody
@@ -64,7 +69,8 @@ class Deletions:
             view = view_for(tx, tenant, wanted)
             found = find(view, wanted)
             claims = claims_of(tx, view, derivations(tx, tenant))
-            refuse_held(found.label, holders_of(claims, found, (*HOLDERS, also)))
+            others = [read(tx, tenant) for read in self._others]
+            refuse_held(found.label, holders_of(claims, found, (*HOLDERS, also, *others)))
             delete_version(tx, found, actor=actor, reason=reason, at=timestamp(self._clock()))
             return found
 
@@ -92,7 +98,8 @@ class Deletions:
         with self._database.transaction() as tx:
             view = view_of(tx, tenant, name)
             claims = without_own(claims_of(tx, view, derivations(tx, tenant)))
-            refuse_held(name, [one for found in view.versions for one in holders_of(claims, found, (*rules, also))])
+            rules += [also, *(read(tx, tenant) for read in self._others)]
+            refuse_held(name, [one for found in view.versions for one in holders_of(claims, found, rules)])
             at = timestamp(self._clock())
             for alias, found in view.aliases.items():
                 aliases.move(tx, tenant, name, alias, before=found.sequence, after=None, at=at, actor=actor)

@@ -6,13 +6,14 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from graftwork.db import Transaction
 from graftwork.errors import Held
 from graftwork.registry.pointers import PRODUCTION
 from graftwork.registry.retention.holds import Hold
 from graftwork.registry.versions import Version
 from graftwork.registry.view import AdapterView
 
-Kind = Literal["alias", "production", "rollback", "derivative", "hold", "pin", "rollout"]
+Kind = Literal["alias", "production", "rollback", "derivative", "hold", "pin", "rollout", "route"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Claims:
 
 
 HolderRule = Callable[[Claims, Version], Iterable[Holder]]
+#: Reads, in the transaction that deletes, who else needs the versions of a tenant: parts above the registry have some.
+ReadHolders = Callable[[Transaction, str], HolderRule]
 
 
 def aliases(claims: Claims, version: Version) -> Iterator[Holder]:

@@ -1,0 +1,181 @@
+"""Routes in a database: revisions that nobody changes, a pointer with one winner, and the snapshot that follows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from graftwork.access import events
+from graftwork.errors import Conflict, Held, InvalidRequest, InvalidResource, NotFound, PreconditionFailed
+from graftwork.models.base_identity import BaseIdentity
+from graftwork.protocol.routes import MAX_ALL_MATCHES, MAX_RULES, MAX_SPEC_BYTES, RouteResource, RouteSpec
+from graftwork.registry.bases import Bases
+from graftwork.registry.retention.deletion import Deletions
+from graftwork.registry.snapshot import SnapshotReader
+from graftwork.traffic.routes.checks import checked
+from graftwork.traffic.routes.holding import read_route_holders
+from graftwork.traffic.routes.routes import Routes, has_route
+from graftwork.traffic.routes.table import RouteTable, read_routes
+from support.databases import NewDatabase
+from support.desk import Desk
+from support.threads import at_once
+
+
+def spec(*references: str) -> RouteSpec:
+    return RouteSpec.model_validate({"rules": [{"targets": [{"reference": one}]} for one in references]})
+
+
+class Shop(Desk):
+    """A desk with routes."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.routes = Routes(self.database, "tiny", self.clock)
+        self.snapshots = SnapshotReader(self.database, {RouteTable: read_routes})
+
+    def put(self, name: str, *references: str, **more: Any) -> int:
+        return self.routes.set("local", name, spec(*references), actor="me", **more)[0].revision.number
+
+    def live(self, name: str) -> int | None:
+        found = self.snapshots.current().part(RouteTable).find("local", name)
+        return found.revision.number if found else None
+
+
+@pytest.fixture
+def shop(new_database: NewDatabase) -> Iterator[Shop]:
+    with new_database() as url:
+        made = Shop(url)
+        yield made
+        made.database.close()
+
+
+def test_the_snapshot_follows_every_change_and_reads_only_what_changed(shop: Shop) -> None:
+    shop.put("a", "tone")
+    shop.put("b", "tone")
+    before = shop.snapshots.current().part(RouteTable)
+    shop.put("a", "tone:1.0.0")
+    after = shop.snapshots.current().part(RouteTable)
+    assert (shop.live("a"), shop.live("b")) == (2, 1)
+    assert after.find("local", "b") is before.find("local", "b")
+    shop.push(1)
+    assert shop.snapshots.current().part(RouteTable) is after, "a push is nothing to routes"
+    shop.routes.remove("local", "b", actor="me")
+    assert (shop.live("b"), list(shop.snapshots.current().part(RouteTable).of("local"))) == (None, ["a"])
+    fresh = SnapshotReader(shop.database, {RouteTable: read_routes}).current().part(RouteTable)
+    assert fresh == shop.snapshots.current().part(RouteTable)
+
+
+def test_revisions_are_never_changed(shop: Shop) -> None:
+    shop.put("a", "tone")
+    for statement in ("UPDATE route_revisions SET reason = 'x'", "DELETE FROM route_revisions"):
+        with pytest.raises(DBAPIError, match="append-only"), shop.database.transaction() as tx:
+            tx.execute(text(statement))
+
+
+def test_rollbacks_go_back_step_by_step_and_a_removal_forgets_the_way(shop: Shop) -> None:
+    for reference in ("a", "b", "c"):
+        shop.put("way", reference)
+    steps = [shop.routes.rollback("local", "way", actor="me").revision.number for _ in range(2)]
+    assert steps == [2, 1]
+    assert shop.put("way", "d") == 4
+    assert shop.routes.rollback("local", "way", actor="me").revision.number == 1
+    assert shop.routes.rollback("local", "way", revision=3, actor="me").revision.number == 3
+    assert shop.routes.rollback("local", "way", revision=3, actor="me").revision.number == 3
+    with shop.database.reading() as tx:
+        assert len(events.read_events(tx, "local", "routes/way")) == 8, "what changes nothing tells nothing"
+    shop.routes.remove("local", "way", actor="me")
+    assert shop.put("way", "e") == 5
+    with pytest.raises(Conflict, match="no earlier revision"):
+        shop.routes.rollback("local", "way", actor="me")
+    with pytest.raises(NotFound, match="no revision 9"):
+        shop.routes.rollback("local", "way", revision=9, actor="me")
+
+
+def test_of_many_who_replace_the_same_revision_one_does(shop: Shop) -> None:
+    digest = shop.routes.set("local", "a", spec("tone"), actor="me")[0].revision.digest
+
+    def one(number: int) -> int | None:
+        try:
+            return shop.put("a", f"tone-{number}", expected=digest)
+        except PreconditionFailed:
+            return None
+
+    assert [number for number in at_once(one) if number] == [2]
+
+
+def test_routes_are_their_tenant_s(shop: Shop) -> None:
+    shop.routes.set("acme", "a", spec("tone"), actor="me")
+    with pytest.raises(NotFound):
+        shop.routes.show("local", "a")
+    assert shop.routes.page("local").items == ()
+    assert shop.live("a") is None
+
+
+def test_bases_and_routes_share_their_names_in_either_order(shop: Shop) -> None:
+    bases = Bases(shop.database, shop.clock, has_route)
+    bases.register("local", "first", identity(), actor="me")
+    shop.put("second", "tone")
+    with pytest.raises(Conflict, match="base model"):
+        shop.put("first", "tone")
+    with pytest.raises(Conflict, match="name of a route"):
+        bases.register("local", "second", identity(), actor="me")
+    for name in ("tiny", "default", "Upper", "latest"):
+        with pytest.raises((Conflict, InvalidRequest)):
+            shop.put(name, "tone")
+
+
+def identity() -> BaseIdentity:
+    return BaseIdentity("hub/tiny", None, "Llama", "sha256:" + "d" * 64, "sha256:" + "e" * 64)
+
+
+def test_what_a_live_route_leads_to_stays_and_what_it_led_to_may_go(shop: Shop) -> None:
+    for content in (1, 2, 3):
+        shop.push(content)
+    deletions = Deletions(shop.database, shop.clock, [read_route_holders])
+    shop.put("a", "tone:1.0.0", "tone:1.1.0", "user-{user}")
+    shop.put("b", "tone:1.0.0")
+    with pytest.raises(Held) as held:
+        deletions.delete("local", "tone:1.0.0", actor="me")
+    assert [one["name"] for one in held.value.holders] == ["a", "b"]
+    with pytest.raises(Held):
+        deletions.delete_adapter("local", "tone", actor="me")
+    shop.put("a", "tone:1.1.0")
+    shop.routes.remove("local", "b", actor="me")
+    assert deletions.delete("local", "tone:1.0.0", actor="me").semver == "1.0.0"
+
+
+def rules(count: int, matches: int = 0, values: int = 0) -> dict[str, Any]:
+    match = {"user": [f"{number:0250}" for number in range(values)]} if values else {"task": "a"}
+    return {"rules": [{"matches": [match] * matches, "next": True}] * count}
+
+
+@pytest.mark.parametrize(
+    ("fits", "too_much"),
+    [
+        (rules(MAX_RULES), rules(MAX_RULES + 1)),
+        (rules(MAX_ALL_MATCHES // 16, 16), rules(MAX_ALL_MATCHES // 16 + 1, 16)),
+        (rules(1, 16), rules(1, 17)),
+        (rules(1, 1, 64), rules(1, 1, 65)),
+        (rules(MAX_SPEC_BYTES // (64 * 260), 1, 64), rules(MAX_SPEC_BYTES // (64 * 250) + 1, 1, 64)),
+        ({"rules": [{"targets": [{"reference": "a"}] * 16}]}, {"rules": [{"targets": [{"reference": "a"}] * 17}]}),
+        (
+            {"rules": [{"targets": [{"reference": "a", "weight": 1_000_000}]}]},
+            {"rules": [{"targets": [{"reference": "a", "weight": 1_000_001}]}]},
+        ),
+    ],
+    ids=["rules", "all matches", "matches", "values", "bytes", "targets", "weight"],
+)
+def test_limits_hold_at_and_over(fits: dict[str, Any], too_much: dict[str, Any]) -> None:
+    checked(read(fits))
+    with pytest.raises(InvalidResource):
+        checked(read(too_much))
+
+
+def read(found: dict[str, Any]) -> RouteSpec:
+    document = {"apiVersion": "adapters.graftwork.dev/v1alpha1", "kind": "Route", "metadata": {"name": "a"}}
+    return RouteResource.read(json.dumps({**document, "spec": found}).encode()).spec

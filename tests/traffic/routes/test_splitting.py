@@ -1,0 +1,163 @@
+"""Which arm answers whom: shares, who moves when weights do, and what a rollout or a user's own adapter changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from graftwork.errors import InvalidRequest, NotFound, RouteRefused, UnknownModel
+from graftwork.traffic.choice import Asked, Decision, choose
+from graftwork.traffic.live_arms import LiveArm, point_in
+from graftwork.traffic.routes.arms import pick
+from graftwork.traffic.routes.circumstances import UNKNOWN, Circumstances
+from graftwork.traffic.routes.table import RouteTable
+from graftwork.traffic.split import Slice, slices_of
+from traffic.routes.test_route import route, rule
+from traffic.test_choice import BASE, snapshot
+
+USERS = tuple(replace(UNKNOWN, user=f"user-{number}") for number in range(10_000))
+
+
+def split(canary: float, stable: float, *, name: str = "support", first: Sequence[dict[str, Any]] = ()) -> RouteTable:
+    targets = [
+        {"reference": "old:1.1.0", "weight": canary, "arm": "canary"},
+        {"reference": "old", "weight": stable},
+    ]
+    made = route(*first, {"name": "split", "targets": targets}, name=name)
+    return RouteTable({("local", name): made})
+
+
+def chosen(table: RouteTable, seen: Circumstances = UNKNOWN, **asked: Any) -> Decision:
+    given = Asked(**{"model": "support", "seen": seen, **asked})
+    return choose(given, tenant="local", base=BASE, versions=snapshot(), routes=table)
+
+
+@cache
+def points(name: str) -> tuple[float, ...]:
+    return tuple(point_in("local", name, seen.split_key) for seen in USERS)
+
+
+def on_canary(table: RouteTable, name: str = "support") -> set[int]:
+    """Which of all users; some of them are asked for at the door, too."""
+    arms = table.routes["local", name].ruling(UNKNOWN).arms
+    found = {at for at, point in enumerate(points(name)) if pick(arms, point).name == "canary"}
+    for at in range(10):
+        assert (chosen(table, USERS[at], model=name).arm == "canary") == (at in found)
+    return found
+
+
+@hypothesis_settings(max_examples=4)
+@given(st.integers(1, 99), st.integers(1, 99))
+def test_growing_moves_only_to_the_arm_that_grows_and_shares_are_as_weighted(one: int, other: int) -> None:
+    small, large = sorted((one, other))
+    few, many = on_canary(split(small, 100 - small)), on_canary(split(large, 100 - large))
+    assert few <= many, "nobody leaves the arm that grows, and shrinking it moves the same ones back"
+    for found, share in ((few, small), (many, large)):
+        assert abs(len(found) / len(USERS) - share / 100) < 0.02
+
+
+def test_who_is_where_stays_over_restarts_and_whatever_stands_before_the_rule() -> None:
+    before = on_canary(split(1, 3))
+    assert before == on_canary(split(10, 30, first=[rule("never", {"task": "x"}), {"name": "on", "next": True}]))
+    assert before != on_canary(split(1, 3, name="other"), "other"), "another route splits the same users otherwise"
+    assert abs(len(before & on_canary(split(1, 3, name="other"), "other")) / len(USERS) - 1 / 16) < 0.01
+
+
+def test_the_user_is_split_by_else_the_session_else_the_key_else_the_request() -> None:
+    table = split(1, 1)
+    ann = Circumstances(user="ann", session="s", key="k", request="r")
+    found = [
+        chosen(table, seen).point
+        for seen in (ann, replace(ann, user=None), replace(ann, user=None, session=None), Circumstances(request="r"))
+    ]
+    assert len(set(found)) == 4
+    assert chosen(table, replace(ann, session="other", request="other")).point == found[0]
+    assert chosen(table, Circumstances(session="ann")).point != found[0], "no session is the user of its name"
+
+
+def test_a_decision_says_what_led_to_it() -> None:
+    table = RouteTable(
+        {("local", "support"): route(rule("office", {"task": "a"}), rule("rest", reference="old:1.1.0"))}
+    )
+    found = chosen(table)
+    assert (found.model, found.route, found.revision, found.rule) == ("old:1.1.0", "support", 1, "rest")
+    assert (found.arm, found.reference, found.reason) == ("stable", "old:1.1.0", "model:rest:stable")
+    assert found.digest == "sha256:" + "4" * 64
+    assert chosen(table, model=None, default="support").reason == "default:rest:stable"
+    assert chosen(table, adapter_id="new").reason == "adapter_id:newest"
+    assert chosen(table, model=BASE).reason == "model:base"
+
+
+def test_no_other_arm_answers_for_one_that_leads_nowhere() -> None:
+    table = RouteTable({("local", "support"): route(rule("lost", reference="gone:1.0.0"), rule("rest"))})
+    with pytest.raises(NotFound, match=r"support leads to gone:1\.0\.0 \(arm stable\), which names no version"):
+        chosen(table)
+    refusing = route({"name": "no", "refuse": {"status": 451, "message": "closed"}})
+    with pytest.raises(RouteRefused, match="closed") as refused:
+        chosen(RouteTable({("local", "support"): refusing}))
+    assert refused.value.status == 451
+
+
+@pytest.mark.parametrize("user", [None, "", "New", "a b", "old@production", "../old", "n" * 129, "é"])
+def test_a_user_who_is_no_name_has_no_adapter(user: str | None) -> None:
+    table = RouteTable({("local", "support"): route(rule("own", reference="{user}@production"))})
+    assert chosen(table, replace(UNKNOWN, user="old")).model == "old:1.0.0"
+    with pytest.raises(NotFound):
+        chosen(table, replace(UNKNOWN, user=user))
+
+
+class Rollout:
+    """One that runs on the routes named, from one version of `old` to `old:1.1.0`, at a half."""
+
+    def __init__(self, *routes: str, stable: str = "3") -> None:
+        self._routes, self._digest = routes, "sha256:" + stable * 64
+
+    def arms(self, tenant: str, route: str) -> Sequence[LiveArm] | None:
+        if route not in self._routes:
+            return None
+        slices = slices_of([("candidate", 1.0), ("stable", 1.0)])
+        candidate = LiveArm("candidate", "old:1.1.0", slices[:1], "sha256:" + "4" * 64, "it/1")
+        return [candidate, LiveArm("stable", "old", slices[1:], self._digest, "it/1")]
+
+
+def live(table: RouteTable, rollout: Rollout, model: str) -> set[tuple[str, str]]:
+    def one(seen: Circumstances) -> Decision:
+        asked = Asked(model, seen=seen)
+        return choose(asked, tenant="local", base=BASE, versions=snapshot(), routes=table, rollouts=rollout)
+
+    return {(found.arm, found.model) for found in map(one, USERS[:64])}
+
+
+def test_a_rollout_takes_the_place_of_the_target_that_it_started_from() -> None:
+    both = {("candidate", "old:1.1.0"), ("stable", "old:1.0.0")}
+    assert live(RouteTable(), Rollout("old"), "old") == both, "an implicit route"
+    sole = RouteTable({("local", "support"): route(rule("it", reference="old"))})
+    assert live(sole, Rollout("support"), "support") == both
+    assert live(sole, Rollout("support", stable="4"), "support") == {("stable", "old:1.0.0")}
+    assert live(sole, Rollout("old"), "support") == {("stable", "old:1.0.0")}, "a target is no route"
+    assert live(sole, Rollout("old"), "old:1.0.0") == {("explicit", "old:1.0.0")}
+
+
+def test_at_a_route_s_own_door_other_names_are_no_names() -> None:
+    table = split(1, 1)
+    assert chosen(table, model=None, route="support").reason.startswith("route:split:")
+    assert chosen(table, model="old:1.0.0", route="support").route == "support"
+    for wrong in ({"model": "new"}, {"model": None, "header": "new"}, {"adapters": (("old", 1.0),)}):
+        with pytest.raises(InvalidRequest):
+            chosen(table, route="support", **wrong)
+    with pytest.raises(UnknownModel):
+        chosen(table, model="old", route="nope")
+    assert chosen(table, model=None, route=BASE).version is None
+
+
+def test_slices_of_arms_cover_everything_once() -> None:
+    arms = split(1, 3).routes["local", "support"].arms
+    assert [(arm.name, arm.share) for arm in arms] == [("canary", 0.25), ("stable", 0.75)]
+    assert arms[0].slices == (Slice("canary", 0.0, 0.25),)
