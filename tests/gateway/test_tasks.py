@@ -142,6 +142,9 @@ def test_what_is_not_there_is_a_404_that_says_what(served: Served) -> None:
         404,
         "The task mood is for the adapter 'alpha', which does not exist. Push it, or set the task anew.",
     )
+    for name in ("nope", "alpha:9.0.0", "../x", "é", ""):
+        other = run(served, text="x", adapter_id=name)
+        assert (other.status_code, other.json()["error"]["code"]) == (404, "model_not_found")
     for name in ("nope", "../mood", "MOOD", ""):
         unknown = run(served, task=name, text="x")
         assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_found")
