@@ -30,9 +30,15 @@ class Generations:
         Raises:
             GraftworkError: at the first step, when a prompt cannot be answered; midway, when a row fails.
         """
-        label = self.telemetry.model_label(model)
-        streams = [self._measured(engine.generate(request), label) for request in requests]
+        streams = self.each(engine, requests, model)
         return _only(streams[0]) if len(streams) == 1 else _merged(streams)
+
+    def each(
+        self, engine: GenerationEngine, requests: Sequence[GenerationRequest], model: str
+    ) -> list[AsyncGenerator[Delta, None]]:
+        """The answers of one request as streams of their own, for whoever lets each fail alone and closes them."""
+        label = self.telemetry.model_label(model)
+        return [self._measured(engine.generate(request), label) for request in requests]
 
     async def _measured(self, deltas: AsyncGenerator[Delta, None], model: str) -> AsyncGenerator[Delta, None]:
         telemetry, began, first, last, outcome = self.telemetry, time.perf_counter(), 0.0, None, "cancelled"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from graftwork.access.names import DEFAULT
 from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS
 from graftwork.engine.grammar import Grammar
-from graftwork.engine.request import GenerationRequest
+from graftwork.engine.request import Delta, GenerationRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.errors import (
     Forbidden,
@@ -46,6 +46,7 @@ from graftwork.traffic.tasks.tasks import Task
 
 router = APIRouter(prefix="/v1", tags=["inference"], default_response_class=Response)
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 #: Tokens of an answer where neither the task nor the adapter says.
 USUAL_TOKENS = 256
@@ -70,7 +71,7 @@ async def run_task(request: Request) -> Response:
         "model": chosen.model,
         "graftwork": chosen.signature.to_json(),
     }
-    made = _alone(outcomes[0]) if body.text is not None else _together(outcomes)
+    made = _alone(outcomes[0]) if body.text is not None else _all(outcomes)
     status = kind_of(outcomes[0].error).status if body.text is not None and outcomes[0].error else 200
     return JSONResponse({**head, **made}, status, headers=chosen.signature.headers())
 
@@ -120,38 +121,54 @@ class TaskRun:
 
     async def all(self, inputs: Sequence[TaskInput]) -> list[Outcome]:
         """Of each input, in order; cancelling it frees every row."""
+        prompts = await _together(self._filled(given) for given in inputs)
+        asked = [(index, one) for index, one in enumerate(prompts) if not isinstance(one, GraftworkError)]
+        requests = [self._request(index, prompt) for index, prompt in asked]
+        streams = self.services.generations.each(self.chosen.engine, requests, self.chosen.model)
         turn = asyncio.Semaphore(AT_ONCE)
-        running = [asyncio.ensure_future(self._one(index, given, turn)) for index, given in enumerate(inputs)]
-        try:
-            return await asyncio.gather(*running)
-        finally:
-            for one in running:
-                one.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+        answered = iter(await _together(self._answered(stream, turn) for stream in streams))
+        return [Outcome(Choice(), error=one) if isinstance(one, GraftworkError) else next(answered) for one in prompts]
 
-    async def _one(self, index: int, given: TaskInput, turn: asyncio.Semaphore) -> Outcome:
-        choice, spec = Choice(), self.task.revision.spec
+    async def _filled(self, given: TaskInput) -> Prompt | GraftworkError:
+        spec = self.task.revision.spec
         try:
             values = {**read_fields(spec.fields, given.fields or {}), "text": given.text}
-            async with turn:
-                prompt = await self.services.task_prompts.fill(spec, values, self.task.tenant)
-                request = GenerationRequest(
-                    f"{self.chosen.signature.request_id}-{index}",
-                    prompt,
-                    self.params,
-                    self.chosen.adapter,
-                    self.own,
-                    USUAL_TOKENS,
-                    self.chosen.caller,
-                    self.grammar,
-                )
-                pieces = self.services.generations.run(self.chosen.engine, [request], self.chosen.model)
-                async with aclosing(pieces):
-                    async for _, delta in pieces:
-                        choice.add(delta)
-            return Outcome(choice, result_of(spec.output, "".join(choice.text), choice.finish_reason))
+            return await self.services.task_prompts.fill(spec, values, self.task.tenant)
+        except GraftworkError as error:
+            return error
+
+    def _request(self, index: int, prompt: Prompt) -> GenerationRequest:
+        return GenerationRequest(
+            f"{self.chosen.signature.request_id}-{index}",
+            prompt,
+            self.params,
+            self.chosen.adapter,
+            self.own,
+            USUAL_TOKENS,
+            self.chosen.caller,
+            self.grammar,
+        )
+
+    async def _answered(self, stream: AsyncGenerator[Delta, None], turn: asyncio.Semaphore) -> Outcome:
+        choice, output = Choice(), self.task.revision.spec.output
+        try:
+            async with turn, aclosing(stream):
+                async for delta in stream:
+                    choice.add(delta)
+            return Outcome(choice, result_of(output, "".join(choice.text), choice.finish_reason))
         except GraftworkError as error:
             return Outcome(choice, error=error)
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What each becomes, side by side and in order; where one raises, or the caller leaves, all of them end."""
+    running = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*running)
+    finally:
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 async def _run_of(services: Services, task: Task, chosen: Chosen, *, own: bool) -> TaskRun:
@@ -167,7 +184,7 @@ def _alone(outcome: Outcome) -> dict[str, Any]:
     return outcome.to_json()
 
 
-def _together(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _all(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Raises Unavailable where nothing was answered because the server is full: all of it can be sent again."""
     errors = [one.error for one in outcomes]
     if isinstance(errors[0], Unavailable) and all(isinstance(error, Unavailable) for error in errors):
