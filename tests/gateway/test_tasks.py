@@ -13,6 +13,7 @@ from graftwork.engine.grammar import Grammar
 from graftwork.engine.request import ChatPrompt
 from graftwork.errors import (
     GenerationFailed,
+    Held,
     InvalidRequest,
     NotFound,
     PreconditionFailed,
@@ -291,3 +292,38 @@ def test_path_and_document_name_the_same(served: Served) -> None:
     assert served.http.put(f"{DOCUMENTS}/other", json=document()).status_code == 400
     assert served.http.put("/api/v1/tenants/local/tasks/mood", json=document()).status_code == 201
     assert served.http.get("/api/v1/tenants/other/tasks/mood").status_code == 404
+
+
+def test_routes_decide_for_tasks_too_and_bound_them(served: Served) -> None:
+    for number in (1, 2):
+        served.push(f"alpha:{number}.0.0", seed=number)
+    served.client.tasks.set(document(adapter="alpha", sampling={"temperature": 1.5, "maxTokens": 50}))
+    limits = {"maxTokens": 4, "temperature": {"max": 0.5}}
+    rules = [
+        {"matches": [{"task": ["mood"]}], "targets": [{"reference": "alpha:1.0.0"}], "defaults": {"limits": limits}},
+        {"targets": [{"reference": "alpha:2.0.0"}]},
+    ]
+    route = {**document("alpha"), "kind": "Route", "spec": {"rules": rules}}
+    made = served.http.put("/api/v1/routes/alpha", json=route)
+    assert made.status_code in (200, 201), made.text
+    assert served.client.tasks.show("mood")["status"]["answers"] == "alpha"
+    assert run(served, text="x").json()["model"] == "alpha:1.0.0"
+    params = served.engine.requests[-1].params
+    assert (params.temperature, params.max_tokens, served.engine.requests[-1].most_tokens) == (0.5, 4, 4)
+    assert served.chat(model="alpha").json()["model"] == "alpha:2.0.0"
+    served.http.put("/api/v1/routes/other", json={**route, "metadata": {"name": "other"}, "spec": {"rules": rules[1:]}})
+    there = served.http.post("/r/other/v1/tasks", json={"task": "mood", "text": "x"})
+    assert (there.status_code, there.json()["model"]) == (200, "alpha:2.0.0")
+
+
+def test_a_version_that_answers_a_task_is_not_deleted(served: Served) -> None:
+    for number in (1, 2):
+        served.push(f"alpha:{number}.0.0", seed=number)
+    served.client.tasks.set(document(adapter="alpha:1.0.0"))
+    with pytest.raises(Held, match="the task mood is answered by") as held:
+        served.client.retention.delete("alpha:1.0.0")
+    assert [(one["kind"], one["name"]) for one in held.value.holders] == [("task", "mood")]
+    with pytest.raises(Held):
+        served.client.retention.delete_adapter("alpha")
+    served.client.tasks.remove("mood")
+    served.client.retention.delete("alpha:1.0.0")

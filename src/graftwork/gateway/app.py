@@ -87,6 +87,7 @@ from graftwork.traffic.rollouts.live import LiveRollouts, read_live, told_of
 from graftwork.traffic.routes.holding import read_route_holders
 from graftwork.traffic.routes.routes import Routes, has_route
 from graftwork.traffic.routes.table import RouteTable, read_routes
+from graftwork.traffic.tasks.holding import read_task_holders
 from graftwork.traffic.tasks.live import LiveTasks, read_tasks
 from graftwork.traffic.tasks.tasks import Tasks
 from graftwork.version import __version__
@@ -234,9 +235,13 @@ def _services(
         record_base=record_base,
         holds=Holds(database),
         retention=Retention(database),
-        deletions=Deletions(database, others=[read_route_holders]),
+        deletions=Deletions(database, others=[read_route_holders, read_task_holders]),
         collector=Collector(
-            database, store, partial_uploads, {"copy": copies, "form": forms}, others=[read_route_holders]
+            database,
+            store,
+            partial_uploads,
+            {"copy": copies, "form": forms},
+            others=[read_route_holders, read_task_holders],
         ),
         rollouts=moving,
         kept=kept,

@@ -31,10 +31,12 @@ from graftwork.errors import (
 )
 from graftwork.gateway.answer_shape import Choice, usage_of
 from graftwork.gateway.choosing import Chosen, choose_for
+from graftwork.gateway.circumstances import route_of
 from graftwork.gateway.disconnect import unless_gone
 from graftwork.gateway.openapi import inference
 from graftwork.gateway.poolings import AT_ONCE
 from graftwork.gateway.request_body import read_json
+from graftwork.gateway.route_defaults import limited, with_companions
 from graftwork.gateway.sampling import task_params
 from graftwork.gateway.services import Services, services_of, tenant_of
 from graftwork.protocol.errors import kind_of, openai_error
@@ -61,7 +63,7 @@ async def run_task(request: Request) -> Response:
     body = await read_json(request, services.settings.max_body_bytes, TaskRequest)
     task = services.snapshots.current().part(LiveTasks).find(tenant_of(request), body.task)
     chosen = _choose(request, services, body, task)
-    run = await _run_of(services, task, chosen, own=body.companions != "base")
+    run = await _run_of(services, task, chosen, with_companions(body, chosen.signature.decision))
     outcomes = await unless_gone(request.receive, run.all(body.each))
     head = {
         "id": f"task-{chosen.signature.request_id}",
@@ -77,8 +79,9 @@ async def run_task(request: Request) -> Response:
 
 
 def _choose(request: Request, services: Services, body: TaskRequest, task: Task) -> Chosen:
-    """Whoever the request names answers; else the task's adapter, by what its name means as `model`."""
-    named = task.revision.spec.adapter if not body.model or body.model == DEFAULT else None
+    """Whoever the request names, or the route at whose door it came; else the task's adapter, as `model` means it."""
+    says = route_of(request) is not None or (body.model and body.model != DEFAULT)
+    named = None if says else task.revision.spec.adapter
     try:
         chosen = choose_for(request, services, body.model_copy(update={"model": named}) if named else body)
     except UnknownModel as error:
@@ -147,6 +150,7 @@ class TaskRun:
             USUAL_TOKENS,
             self.chosen.caller,
             self.grammar,
+            self.chosen.signature.decision.defaults.limits.max_tokens,
         )
 
     async def _answered(self, stream: AsyncGenerator[Delta, None], turn: asyncio.Semaphore) -> Outcome:
@@ -171,10 +175,15 @@ async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         await asyncio.gather(*running, return_exceptions=True)
 
 
-async def _run_of(services: Services, task: Task, chosen: Chosen, *, own: bool) -> TaskRun:
-    spec, adapter = task.revision.spec, chosen.adapter
+async def _run_of(services: Services, task: Task, chosen: Chosen, body: TaskRequest) -> TaskRun:
+    """Within the limits of the route; what else it would say to a request, the task says already."""
+    spec, adapter, own = task.revision.spec, chosen.adapter, body.companions != "base"
+    limits = chosen.signature.decision.defaults.limits
     defaults = (await chosen.engine.companions(adapter)).defaults if adapter and own else NO_DEFAULTS
-    return TaskRun(services, task, chosen, task_params(spec.sampling, defaults), grammar_of(spec.output), own)
+    params = limited(task_params(spec.sampling, defaults), limits)
+    if limits.max_tokens is not None and params.max_tokens is not None:
+        params = replace(params, max_tokens=min(params.max_tokens, limits.max_tokens))
+    return TaskRun(services, task, chosen, params, grammar_of(spec.output), own)
 
 
 def _alone(outcome: Outcome) -> dict[str, Any]:

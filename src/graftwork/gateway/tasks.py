@@ -19,6 +19,7 @@ from graftwork.protocol.registry import MAX_REASON
 from graftwork.protocol.resource import API_VERSION
 from graftwork.protocol.tasks import TaskDocument, TaskList, TaskResource, TaskRevisionList
 from graftwork.traffic.choice import Asked, choose
+from graftwork.traffic.routes.table import RouteTable
 from graftwork.traffic.tasks.result import grammar_of
 from graftwork.traffic.tasks.tasks import Task
 
@@ -125,8 +126,11 @@ def _document(services: Services, task: Task) -> dict[str, Any]:
 
 
 def _meant(services: Services, task: Task) -> str | None:
-    """What its adapter means now, where it means anything."""
-    asked, versions = Asked(model=task.revision.spec.adapter), services.snapshots.current()
+    """What its adapter means now, where it means anything; of a route, who asks decides."""
+    named, versions = task.revision.spec.adapter, services.snapshots.current()
+    if named is not None and versions.part(RouteTable).find(task.tenant, named) is not None:
+        return named
+    asked = Asked(model=named)
     try:
         return choose(asked, tenant=task.tenant, base=services.base, versions=versions).model
     except GraftworkError:

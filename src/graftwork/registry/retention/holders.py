@@ -13,7 +13,7 @@ from graftwork.registry.retention.holds import Hold
 from graftwork.registry.versions import Version
 from graftwork.registry.view import AdapterView
 
-Kind = Literal["alias", "production", "rollback", "derivative", "hold", "pin", "rollout", "route"]
+Kind = Literal["alias", "production", "rollback", "derivative", "hold", "pin", "rollout", "route", "task"]
 
 
 @dataclass(frozen=True)
