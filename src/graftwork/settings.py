@@ -182,6 +182,12 @@ class Settings(BaseSettings):
         default=(), description="References loaded before the server is ready, and kept in memory."
     )
 
+    record_mode: Literal["off", "relaxed", "strict"] = Field(
+        default="relaxed",
+        description="Whether answers are recorded, where their tenant does not say: behind the answer (the last "
+        "0.2 s of them are lost when the server dies), before its end leaves, or not at all.",
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
 
     @field_validator("home", "cache_dir", "database_url", "artifacts_url", "artifacts_keyring", mode="before")

@@ -162,6 +162,13 @@ class Telemetry:
             registry=self.registry,
         )
 
+        self.prediction_records = Counter(
+            "graftwork_prediction_records_total",
+            "Records of answers: stored, or dropped as the database did not keep up or could not be used.",
+            ("outcome",),
+            registry=self.registry,
+        )
+
     def watch_engine(self, stats: Stats) -> None:
         """Expose the numbers that `stats` gives, read at each scrape; names as the engine has them."""
         self.registry.register(_EngineCollector(stats))

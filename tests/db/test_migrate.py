@@ -13,7 +13,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Float, Integer, insert, inspect, text
+from sqlalchemy import Boolean, Float, Integer, insert, inspect, text
 from sqlalchemy import column as column_of
 from sqlalchemy import table as table_of
 from sqlalchemy.exc import IntegrityError
@@ -121,6 +121,8 @@ def fill(tx: Transaction) -> dict[str, list[dict[str, object]]]:
 
 
 def some(kind: TypeEngine[Any]) -> object:
+    if isinstance(kind, Boolean):
+        return True
     return 1 if isinstance(kind, Integer) else 0.5 if isinstance(kind, Float) else "{}"
 
 

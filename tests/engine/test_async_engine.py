@@ -27,6 +27,12 @@ async def test_counts_and_finish_reason(tiny: Tiny) -> None:
         assert (answer.finish_reason, answer.prompt_tokens, answer.completion_tokens) == ("length", 10, 7)
 
 
+async def test_the_first_delta_says_how_long_the_row_has_waited_for_its_first_step(tiny: Tiny) -> None:
+    async with running(tiny) as engine:
+        told = [delta.queued_s async for delta in engine.generate(request(prompt_of(1, 10), max_tokens=3))]
+        assert told[0] is not None and 0 <= told[0] < 60 and told[1:] == [None, None]
+
+
 async def test_stops_at_an_end_token_unless_told_to_ignore_it(tiny: Tiny) -> None:
     async with running(tiny) as engine:
         free = await ask(engine, request(prompt_of(1, 10)))

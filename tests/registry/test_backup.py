@@ -41,12 +41,17 @@ from graftwork.registry.retention.rules import Retention, Rules
 from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.tags import Tags
+from graftwork.traffic.records.feedback import Feedback
+from graftwork.traffic.records.recording import Recording
+from graftwork.traffic.records.vault import Vault
 from graftwork.traffic.rollouts.lease import Lease
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.routes import Routes
 from graftwork.traffic.tasks.tasks import Tasks
+from support.books import Books
 from support.desk import Desk
 from support.evaluations import put, task
+from support.keyrings import keyring
 from support.keys import KEYS
 from support.rollouts import canary, spec, weight
 
@@ -62,6 +67,7 @@ NOT_OF_BLOBS = {
     "signatures": {"fingerprint"},
     "task_revisions": {"digest"},  # of their spec
     "route_revisions": {"digest"},  # of the spec beside it
+    "predictions": {"digest", "base_digest", "template_digest"},  # of manifests, weights, content
 }
 #: Those that name one, which `registry/retention/roots.py` has to know.
 OF_BLOBS = {"documents": {"digest"}, "signatures": {"bundle"}}
@@ -115,6 +121,10 @@ class Shop:
         self.desk.lifecycle.deprecate("local", "tone", "Use voice.", actor="me")
         rules = RouteSpec.model_validate({"rules": [{"targets": [{"reference": "tone"}]}]})
         Routes(database, "tiny").set("local", "support", rules, actor="me")
+        books = Books(database, Vault(keyring()))
+        books.recordings.set("local", Recording(keep_text=True), actor="me")
+        books.write(books.record(1, streamed=True), prompt=["a"], answer=["b"], keep_text=True)
+        books.feedback.give("local", Feedback("r1", "rating", "user", 0.5, "søt"), actor="me")
         gone = self.push(b"gone", "late")
         Deletions(database).delete("local", "late:1.0.0", actor="me", reason="gone")
         self.store.delete("local", gone)

@@ -22,6 +22,7 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
+    CSV = "csv"
 
 
 @dataclass(frozen=True)

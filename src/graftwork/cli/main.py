@@ -27,6 +27,7 @@ from graftwork.cli import (
     lifecycle,
     lineage,
     moving,
+    prediction,
     registry,
     residency,
     retention,
@@ -71,6 +72,7 @@ task.add_to(app)
 inspect.add_to(app)
 base.add_to(app)
 audit.add_to(app)
+prediction.add_to(app)
 backup.add_to(app)
 demo.add_to(app)
 completion.add_to(app)

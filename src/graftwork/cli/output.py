@@ -1,4 +1,4 @@
-"""Writes results: one document on stdout as a table, JSON or YAML; everything else goes to stderr."""
+"""Writes results: one document on stdout as a table, JSON, YAML or CSV; everything else goes to stderr."""
 
 from __future__ import annotations
 
@@ -27,8 +27,26 @@ def write(result: Any, output: OutputFormat, table: Callable[[], None]) -> None:
         # Through JSON: a document of plain values, whatever mappings and tuples it was made of.
         plain = json.loads(json.dumps(result, default=str))
         yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=True)
+    elif output is OutputFormat.CSV:
+        _write_csv(result if isinstance(result, list) else [result])
     else:
         table()
+
+
+def _write_csv(rows: Sequence[Row]) -> None:
+    """A heading and a line for each row; what is no text or number is JSON."""
+    import csv
+
+    if not rows:
+        return
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(rows[0])
+    for row in rows:
+        values = (row.get(name) for name in rows[0])
+        writer.writerow(
+            json.dumps(one, ensure_ascii=False, default=str) if isinstance(one, dict | list | bool) else one
+            for one in values
+        )
 
 
 #: Wide enough that no table of ours wraps where nobody looks: in a pipe or a file.

@@ -23,6 +23,7 @@ from graftwork.client.lifecycle import Lifecycle
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
 from graftwork.client.packages import Packages
+from graftwork.client.predictions import Predictions
 from graftwork.client.pushes import pieces_below, push_version
 from graftwork.client.retention import Holds, Retention
 from graftwork.client.rollouts import Rollouts
@@ -77,6 +78,7 @@ class Client:
         self.tasks = Tasks(self._wire)
         self.rollouts = Rollouts(self._wire)
         self.routes = Routes(self._wire)
+        self.predictions = Predictions(self._wire)
 
     # The registry
 

@@ -39,6 +39,7 @@ def advance(sequence: Sequence, sampled: Sampled | None) -> Delta:
         completion_tokens=sequence.num_generated,
         prompt_logprobs=rated,
         cached_tokens=sequence.cached_prompt,
+        queued_s=sequence.queued_s if begins else None,
     )
 
 
@@ -71,6 +72,7 @@ def pooled_result(sequence: Sequence, labels: tuple[str, ...]) -> Pooled | Gener
         values=tuple(made.tolist()),
         prompt_tokens=len(sequence.prompt),
         labels=labels if sequence.pooler.pooling == "classes" else (),
+        queued_s=sequence.queued_s,
     )
 
 

@@ -76,6 +76,7 @@ class EngineLoop:
         Raises:
             Unavailable: when the loop has ended.
         """
+        sequence.submitted_at = self._clock()
         self._inbox.put(Submit(sequence))
         if self.stopped:
             raise Unavailable("The engine has stopped; the server must be restarted.")
@@ -130,6 +131,9 @@ class EngineLoop:
             decoding = sum(chunk.count == 1 and chunk.completes for chunk in chunks)
             prompt_tokens = sum(chunk.count for chunk in chunks) - decoding
             began = self._clock()
+            for chunk in chunks:
+                if chunk.sequence.queued_s is None:
+                    chunk.sequence.queued_s = began - chunk.sequence.submitted_at
             self._step(chunks)
             self._cost = self._cost.after(decoding, prompt_tokens, self._clock() - began)
         return True

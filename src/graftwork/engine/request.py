@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from graftwork.engine.grammar import Grammar
@@ -97,6 +97,7 @@ class Pooled:
     values: tuple[float, ...]
     prompt_tokens: int
     labels: tuple[str, ...] = ()
+    queued_s: float | None = field(default=None, compare=False)  #: as in `Delta`
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,9 @@ class TokenLogprob:
 class Delta:
     """What one step added to one answer; `text` is empty while a token is not printable yet.
 
-    Of `prompt_tokens`, `cached_tokens` were computed for an earlier request and not again.
-    With `echo` the first delta's `text` and `logprobs` begin with the prompt's. `prompt_logprobs` is in the first delta
-    only, where asked for.
+    Of `prompt_tokens`, `cached_tokens` were computed for an earlier request and not again. With `echo` the first
+    delta's `text` and `logprobs` begin with the prompt's. In the first delta only: `prompt_logprobs`, where asked for,
+    and `queued_s`, the time from the end of encoding to the first step.
     """
 
     text: str
@@ -140,3 +141,4 @@ class Delta:
     completion_tokens: int
     prompt_logprobs: tuple[TokenLogprob, ...] | None = None
     cached_tokens: int = 0
+    queued_s: float | None = field(default=None, compare=False)

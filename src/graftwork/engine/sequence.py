@@ -44,6 +44,8 @@ class Sequence:
     grammar: RowGrammar | None = None  # what the answer may be; None: anything
     pooler: Pooler | None = None  # of a row that generates nothing and ends with its prompt
     arrival: int = 0
+    submitted_at: float = 0.0  # by the loop's clock
+    queued_s: float | None = None  # from then to its first step; None: it has not come yet
     paid: int = 0  # tokens, from the beginning, that were counted in the tenant's share
     kept_until: int = 0  # tokens that it has to reach before it gives way once more
     may_stay: bool = False  # with its pin, until it runs, whoever else is short of memory

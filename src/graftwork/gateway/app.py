@@ -34,10 +34,12 @@ from graftwork.gateway import (
     errors,
     evaluations,
     events,
+    feedback,
     inference,
     lifecycle,
     lineage,
     model_list,
+    predictions,
     registry_routes,
     residency,
     retention,
@@ -50,11 +52,14 @@ from graftwork.gateway import (
     task_runs,
     tasks,
     uploads,
+    usage,
 )
+from graftwork.gateway.bookkeeping import Bookkeeping
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin, Stage
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.openapi import describe
 from graftwork.gateway.poolings import Poolings
+from graftwork.gateway.recording import Recorded
 from graftwork.gateway.request_scope import RequestScope
 from graftwork.gateway.services import Services, own_door, own_tenant
 from graftwork.gateway.steering import steered
@@ -83,6 +88,7 @@ from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.choice import Asked, choose, require_servable
+from graftwork.traffic.records.recording import RecordingRules, read_rules
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live, told_of
 from graftwork.traffic.routes.holding import read_route_holders
 from graftwork.traffic.routes.routes import Routes, has_route
@@ -141,7 +147,7 @@ def build_app(
         app.include_router(  # the same doors again, of one route
             doors.router, prefix="/r/{route}", dependencies=[Depends(own_door)], include_in_schema=False
         )
-    for doors in (uploads, blobs, system):
+    for doors in (feedback, uploads, blobs, system):
         app.include_router(doors.router)
     for router in (
         registry_routes.router,
@@ -160,6 +166,8 @@ def build_app(
         rollouts.router,
         events.router,
         routes.router,
+        predictions.router,
+        usage.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
@@ -170,6 +178,7 @@ def build_app(
         )
     errors.install(app)
     describe(app)
+    app.add_middleware(Recorded, recorder=services.books.recorder)
     app.add_middleware(RequestScope, telemetry=services.telemetry)
     return app
 
@@ -184,7 +193,12 @@ def _services(
 ) -> Services:
     prepared = _prepared(settings)
     outline_of = given_outline or (lambda: prepared().outline)
-    parts: dict[type, ReadPart] = {LiveTasks: read_tasks, LiveRollouts: read_live, RouteTable: read_routes}
+    parts: dict[type, ReadPart] = {
+        LiveTasks: read_tasks,
+        LiveRollouts: read_live,
+        RouteTable: read_routes,
+        RecordingRules: read_rules,
+    }
     registry, snapshots = Registry(database), SnapshotReader(database, parts)
     base_records = Bases(database, has_route=has_route)
     record_base = _recording(
@@ -252,6 +266,7 @@ def _services(
         tasks=Tasks(database),
         task_prompts=TaskPrompts(ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes)),
         task_forms=TaskForms(ProcessLimits(settings.grammar_timeout_s, settings.grammar_memory_bytes)),
+        books=Bookkeeping.of(settings, base, database, telemetry),
         telemetry=telemetry,
     )
 
@@ -314,8 +329,8 @@ def _lifespan(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None, None]:
         starting = asyncio.ensure_future(services.engine.start(_pins(services)))
-        beside = (_look(services.snapshots), services.steering.run()) if services.engine.wanted else ()
-        tasks = [asyncio.ensure_future(one) for one in beside]
+        beside = (partial(_look, services.snapshots), services.steering.run, services.books.recorder.keep_swept)
+        tasks = [asyncio.ensure_future(one()) for one in beside] if services.engine.wanted else []
         if not in_background:
             await starting
         try:
@@ -331,6 +346,7 @@ def _lifespan(
             await services.engine.stop()
             for one in (services.task_prompts, services.task_forms):
                 await asyncio.to_thread(one.close)
+            await asyncio.to_thread(services.books.recorder.close)
             database.close()
 
     return lifespan

@@ -8,8 +8,9 @@ from starlette.requests import Request
 
 from graftwork.engine.request import AdapterHandle, Caller
 from graftwork.gateway.circumstances import circumstances_of, route_of
+from graftwork.gateway.draft import Draft
 from graftwork.gateway.engine_slot import GenerationEngine
-from graftwork.gateway.services import Services, tenant_of
+from graftwork.gateway.services import Services, principal_of, tenant_of
 from graftwork.gateway.signature import Signature
 from graftwork.protocol.adapters import AdapterFields
 from graftwork.traffic.choice import Asked, choose, require_servable
@@ -20,12 +21,16 @@ from graftwork.traffic.routes.table import RouteTable
 
 @dataclass(frozen=True)
 class Chosen:
-    """The engine, what it is to answer with (None: the base itself), for whom, and how the answer is signed."""
+    """The engine, what it is to answer with (None: the base itself), for whom, and how the answer is signed.
+
+    The draft is of the record of all this.
+    """
 
     engine: GenerationEngine
     adapter: AdapterHandle | None
     caller: Caller
     signature: Signature
+    draft: Draft
 
     @property
     def model(self) -> str:
@@ -39,7 +44,7 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
         UnknownModel, NotFound, RouteRefused, InvalidRequest, Forbidden, Refused: as `choose` and `require_servable`.
         Unavailable: there is no engine, or not yet.
     """
-    tenant, snapshot = tenant_of(request), services.snapshots.current()
+    who, tenant, snapshot = principal_of(request), tenant_of(request), services.snapshots.current()
     adapters = tuple((one.ref, one.scale) for one in body.adapters or ())
     asked = Asked(
         body.model,
@@ -49,12 +54,14 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
         route=route_of(request),
         seen=circumstances_of(request, body),
     )
+    draft = services.books.recorder.open(request, who, asked, snapshot, user=body.user_id)
     routes, rollouts = snapshot.part(RouteTable), snapshot.part(LiveRollouts)
     decision = choose(asked, tenant=tenant, base=services.base, versions=snapshot, routes=routes, rollouts=rollouts)
     engine = services.engine.get()
     base_digest = engine.outline.weights_digest
+    draft.chose(decision, base_digest)
     require_servable(decision, base=services.base, base_digest=base_digest)
     debug = request.headers.get("x-graftwork-debug") is not None
     signature = Signature(request.state.request_id, decision, base_digest, debug=debug)
     caller = Caller(tenant, priority=body.priority or 0, salt=body.cache_salt or "")
-    return Chosen(engine, handle_of(decision, tenant), caller, signature)
+    return Chosen(engine, handle_of(decision, tenant), caller, signature, draft)

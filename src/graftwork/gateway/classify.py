@@ -32,7 +32,8 @@ async def classify(request: Request) -> Response:
     chosen = choose_for(request, services, body)
     body = with_companions(body, chosen.signature.decision)
     requests = pooling_requests(chosen.signature.request_id, body, "classes", chosen.adapter, chosen.caller)
-    results = await unless_gone(request.receive, services.poolings.run(chosen.engine, requests, chosen.model))
+    running = services.poolings.run(chosen.engine, requests, chosen.model, chosen.draft)
+    results = await unless_gone(request.receive, running)
     answer = {
         "id": f"classify-{chosen.signature.request_id}",
         "object": "list",

@@ -40,7 +40,8 @@ async def embeddings(request: Request) -> Response:
     _check_dimensions(body.dimensions, chosen.engine.outline.hidden_size)
     pooling = body.pooling or "mean"
     requests = pooling_requests(chosen.signature.request_id, body, pooling, chosen.adapter, chosen.caller)
-    results = await unless_gone(request.receive, services.poolings.run(chosen.engine, requests, chosen.model))
+    running = services.poolings.run(chosen.engine, requests, chosen.model, chosen.draft)
+    results = await unless_gone(request.receive, running)
     content = await asyncio.to_thread(_written, results, body, chosen)  # millions of digits, perhaps
     return Response(content, headers=chosen.signature.headers(), media_type="application/json")
 

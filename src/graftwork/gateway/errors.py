@@ -92,6 +92,7 @@ def _answer(path: str, status: int, kind: Kind, message: str, **extra: Any) -> R
 
 
 async def _graftwork_error(request: Request, error: Exception) -> Response:
+    request.state.error = error  # for the record of the answer
     return answer_error(request.url.path, error)
 
 

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from graftwork.engine.request import Delta, GenerationRequest
+from graftwork.gateway.draft import Draft
 from graftwork.gateway.engine_slot import GenerationEngine
 from graftwork.telemetry import Telemetry
 
@@ -23,24 +24,27 @@ class Generations:
     telemetry: Telemetry
 
     def run(
-        self, engine: GenerationEngine, requests: Sequence[GenerationRequest], model: str
+        self, engine: GenerationEngine, requests: Sequence[GenerationRequest], model: str, draft: Draft
     ) -> AsyncGenerator[Piece, None]:
-        """All answers of one request as one stream; closing it ends every generation.
+        """All answers of one request as one stream; closing it ends every generation. The draft is told of all.
 
         Raises:
             GraftworkError: at the first step, when a prompt cannot be answered; midway, when a row fails.
         """
-        streams = self.each(engine, requests, model)
+        streams = self.each(engine, requests, model, draft)
         return _only(streams[0]) if len(streams) == 1 else _merged(streams)
 
     def each(
-        self, engine: GenerationEngine, requests: Sequence[GenerationRequest], model: str
+        self, engine: GenerationEngine, requests: Sequence[GenerationRequest], model: str, draft: Draft
     ) -> list[AsyncGenerator[Delta, None]]:
         """The answers of one request as streams of their own, for whoever lets each fail alone and closes them."""
         label = self.telemetry.model_label(model)
-        return [self._measured(engine.generate(request), label) for request in requests]
+        draft.begins(requests)
+        return [self._measured(engine.generate(request), label, draft, index) for index, request in enumerate(requests)]
 
-    async def _measured(self, deltas: AsyncGenerator[Delta, None], model: str) -> AsyncGenerator[Delta, None]:
+    async def _measured(
+        self, deltas: AsyncGenerator[Delta, None], model: str, draft: Draft, index: int
+    ) -> AsyncGenerator[Delta, None]:
         telemetry, began, first, last, outcome = self.telemetry, time.perf_counter(), 0.0, None, "cancelled"
         telemetry.in_progress.inc()
         try:
@@ -48,9 +52,11 @@ class Generations:
                 async for delta in deltas:
                     first = first or time.perf_counter()
                     last, outcome = delta, delta.finish_reason or outcome
+                    draft.took(index, delta)
                     yield delta
-        except Exception:
+        except Exception as error:
             outcome = "error"
+            draft.failed(error)
             raise
         finally:
             telemetry.in_progress.dec()

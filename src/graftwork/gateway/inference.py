@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS
+from graftwork.adapters.companions.companions import NO_COMPANIONS
 from graftwork.engine.grammar import Grammar
 from graftwork.engine.request import ChatPrompt, GenerationRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
@@ -64,15 +65,21 @@ async def _answer(
     signature, handle = chosen.signature, chosen.adapter
     envelope, logprobs = Envelope(shape, signature, body.choices), body.alternatives is not None
     own = handle is not None and body.companions != "base"
-    defaults = (await chosen.engine.companions(handle)).defaults if handle and own else NO_DEFAULTS
+    companions = await chosen.engine.companions(handle) if handle and own else NO_COMPANIONS
     limits = signature.decision.defaults.limits
-    params = [limited(one, limits) for one in choice_params(body, defaults)]
+    params = [limited(one, limits) for one in choice_params(body, companions.defaults)]
+    if chosen.draft.recording.logprobs:
+        params = [replace(one, logprobs=0) if one.logprobs is None else one for one in params]
     tools = await tool_use(chosen, body) if isinstance(body, ChatRequest) else None
     grammar = Grammar(*body.form) if body.form is not None else None
     grammar = tools.grammar(grammar) if tools is not None else grammar
     requests = _generation_requests(signature.request_id, prompts, body, params, chosen, grammar)
     choices = [Choice(reader=tools.reader() if tools is not None else None) for _ in requests]
-    pieces = services.generations.run(chosen.engine, requests, chosen.model)
+    draft = chosen.draft
+    draft.template = companions.chat_template if isinstance(body, ChatRequest) else None
+    draft.streamed, draft.form_asked = bool(body.stream), body.form is not None
+    draft.choices_per_prompt, draft.choices = body.choices, choices
+    pieces = services.generations.run(chosen.engine, requests, chosen.model, draft)
     if not body.stream:
         answer: dict[str, Any] = await unless_gone(request.receive, whole(pieces, envelope, choices, logprobs=logprobs))
         return JSONResponse(answer, headers=signature.headers())

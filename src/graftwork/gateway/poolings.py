@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from graftwork.engine.request import AdapterHandle, Caller, Pooled, Pooling, PoolingRequest
 from graftwork.errors import InvalidRequest
+from graftwork.gateway.draft import Draft
 from graftwork.gateway.engine_slot import GenerationEngine
 from graftwork.protocol.pooling import PoolingFields
 from graftwork.telemetry import Telemetry
@@ -22,12 +23,15 @@ class Poolings:
 
     telemetry: Telemetry
 
-    async def run(self, engine: GenerationEngine, requests: Sequence[PoolingRequest], model: str) -> list[Pooled]:
+    async def run(
+        self, engine: GenerationEngine, requests: Sequence[PoolingRequest], model: str, draft: Draft
+    ) -> list[Pooled]:
         """What each input becomes, in order; the first failure ends them all, and so does cancelling.
 
         Raises:
             GraftworkError: an input cannot be answered; InvalidRequest names it by `input.<index>`.
         """
+        draft.pools(requests)
         turn, label = asyncio.Semaphore(AT_ONCE), self.telemetry.model_label(model)
 
         async def one(index: int, request: PoolingRequest) -> Pooled:
@@ -39,7 +43,9 @@ class Poolings:
 
         tasks = [asyncio.ensure_future(one(index, request)) for index, request in enumerate(requests)]
         try:
-            return await asyncio.gather(*tasks)
+            made = await asyncio.gather(*tasks)
+            draft.pooled(made)
+            return made
         finally:
             for task in tasks:
                 task.cancel()

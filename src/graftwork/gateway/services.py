@@ -14,6 +14,7 @@ from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.errors import NotFound
+from graftwork.gateway.bookkeeping import Bookkeeping
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.kept_warm import KeptWarm
@@ -86,6 +87,7 @@ class Services:
     tasks: Tasks
     task_prompts: TaskPrompts
     task_forms: TaskForms
+    books: Bookkeeping
     telemetry: Telemetry
 
 

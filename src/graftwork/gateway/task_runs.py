@@ -73,6 +73,8 @@ async def run_task(request: Request) -> Response:
         "model": chosen.model,
         "graftwork": chosen.signature.to_json(),
     }
+    chosen.draft.task = task.label
+    chosen.draft.format_valid = not any(isinstance(one.error, UnreadableAnswer) for one in outcomes)
     made = _alone(outcomes[0]) if body.text is not None else _all(outcomes)
     status = kind_of(outcomes[0].error).status if body.text is not None and outcomes[0].error else 200
     return JSONResponse({**head, **made}, status, headers=chosen.signature.headers())
@@ -127,7 +129,7 @@ class TaskRun:
         prompts = await _together(self._filled(given) for given in inputs)
         asked = [(index, one) for index, one in enumerate(prompts) if not isinstance(one, GraftworkError)]
         requests = [self._request(index, prompt) for index, prompt in asked]
-        streams = self.services.generations.each(self.chosen.engine, requests, self.chosen.model)
+        streams = self.services.generations.each(self.chosen.engine, requests, self.chosen.model, self.chosen.draft)
         turn = asyncio.Semaphore(AT_ONCE)
         answered = iter(await _together(self._answered(stream, turn) for stream in streams))
         return [Outcome(Choice(), error=one) if isinstance(one, GraftworkError) else next(answered) for one in prompts]

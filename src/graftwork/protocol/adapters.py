@@ -54,3 +54,9 @@ class AdapterFields(Body):
     cache_salt: Annotated[str | None, BeforeValidator(read_salt)] = None
     #: As vLLM has it: of the same tenant's requests the smallest go first, and of equal ones the oldest. Absent: 0.
     priority: Annotated[int | None, Field(ge=-MOST_PRIORITY, lt=MOST_PRIORITY)] = None
+
+    @property
+    def user_id(self) -> str | None:
+        """OpenAI's `user`: what the caller calls the person it asks for."""
+        said = (self.model_extra or {}).get("user")
+        return said if isinstance(said, str) and said else None

@@ -1,0 +1,114 @@
+"""The doors of records under /api/v1: answers listed, explained and forgotten, and how they are recorded."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from graftwork.access.clock import read_time
+from graftwork.errors import NotFound
+from graftwork.gateway.feedback import request_id_in
+from graftwork.gateway.openapi import ours
+from graftwork.gateway.origin import refuse_foreign_origin
+from graftwork.gateway.request_body import read_json
+from graftwork.gateway.services import actor_of, services_of, tenant_of
+from graftwork.protocol.predictions import (
+    MAX_CALLED,
+    ExplainedAnswer,
+    ForgottenAnswer,
+    OutcomeName,
+    PredictionList,
+    RecordingResource,
+    RecordingSpec,
+)
+from graftwork.protocol.resource import API_VERSION
+from graftwork.traffic.records.recording import Recording
+from graftwork.traffic.records.records import Wanted
+
+router = APIRouter(tags=["predictions"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
+
+DEFAULT_PAGE, MAX_PAGE = 100, 1000
+Name = Annotated[str | None, Query(max_length=2048)]
+Called = Annotated[str | None, Query(max_length=MAX_CALLED)]
+Time = Annotated[str | None, Query(max_length=64)]
+
+
+@router.get("/predictions", openapi_extra=ours({200: PredictionList}, errors=(400,)))
+async def list_predictions(
+    request: Request,
+    adapter: Name = None,
+    digest: Name = None,
+    route: Name = None,
+    arm: Name = None,
+    user: Called = None,
+    session: Called = None,
+    outcome: Annotated[OutcomeName | None, Query()] = None,
+    since: Time = None,
+    until: Time = None,
+    page_size: int = Query(DEFAULT_PAGE, ge=1, le=MAX_PAGE),
+    page_token: str = Query("", max_length=128),
+) -> Response:
+    """The caller's answers that are recorded, the newest first, page by page."""
+    books = services_of(request).books
+    times = [read_time(text, field=field) if text else None for field, text in (("since", since), ("until", until))]
+    wanted = Wanted(adapter, digest, route, arm, user, session, outcome, *times)
+    await books.recorder.flush()
+    page = await run_in_threadpool(
+        books.records.page, tenant_of(request), wanted, page_size=page_size, page_token=page_token
+    )
+    found = [one.to_json() for one in page.items]
+    return JSONResponse({"predictions": found, "next_page_token": page.next_page_token})
+
+
+@router.get("/predictions/{request_id}", openapi_extra=ours({200: ExplainedAnswer}, errors=(400, 404)))
+async def explain(request: Request, request_id: str) -> Response:
+    """All that is known of one answer: its record, feedback, and how its adapters stood when it was decided."""
+    books, tenant, wanted = services_of(request).books, tenant_of(request), request_id_in(request_id)
+    try:
+        found = await run_in_threadpool(books.records.explain, tenant, wanted)
+    except NotFound:
+        await books.recorder.flush()  # it may have been answered a moment ago
+        found = await run_in_threadpool(books.records.explain, tenant, wanted)
+    return JSONResponse(
+        {
+            "prediction": found.record.to_json(),
+            "text": found.text,
+            "feedback": [one.to_json() for one in found.feedback],
+            "history": [one.to_json() for one in found.history],
+        }
+    )
+
+
+@router.delete("/predictions", openapi_extra=ours({200: ForgottenAnswer}, errors=(400, 403)))
+async def forget(request: Request, user: str = Query(min_length=1, max_length=MAX_CALLED)) -> Response:
+    """Delete every record of a user with its hashes, texts and feedback; sums of usage stay."""
+    books = services_of(request).books
+    await books.recorder.flush()
+    gone = await run_in_threadpool(books.records.forget, tenant_of(request), user, actor=actor_of(request))
+    return JSONResponse({"deleted": gone})
+
+
+@router.get("/recording", openapi_extra=ours({200: RecordingResource}))
+async def show_recording(request: Request) -> Response:
+    """How the caller's answers are recorded."""
+    found = await run_in_threadpool(services_of(request).books.recordings.show, tenant_of(request))
+    return JSONResponse(_resource(found))
+
+
+@router.put("/recording", openapi_extra=ours({200: RecordingResource}, body=RecordingResource, errors=(422,)))
+async def set_recording(request: Request) -> Response:
+    """Have answers recorded otherwise from now on; 422 where texts are to be kept and there is no keyring."""
+    services = services_of(request)
+    body = await read_json(request, services.settings.max_body_bytes, RecordingResource)
+    wanted = Recording(**body.spec.model_dump())
+    found = await run_in_threadpool(services.books.recordings.set, tenant_of(request), wanted, actor=actor_of(request))
+    return JSONResponse(_resource(found))
+
+
+def _resource(found: Recording) -> dict[str, object]:
+    spec = RecordingSpec.model_validate(found.to_json(), by_name=True).model_dump(by_alias=True)
+    return {"apiVersion": API_VERSION, "kind": "Recording", "metadata": {}, "spec": spec}

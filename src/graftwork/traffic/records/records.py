@@ -1,0 +1,201 @@
+"""Records: what is known of answers: listed, explained, observed, deleted by user, let go by age."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Table, and_, delete, func, or_, select
+
+from graftwork.access import events
+from graftwork.access.clock import Clock, timestamp, utc_now
+from graftwork.db import Database, Transaction
+from graftwork.db.schema import feedback, prediction_texts, predictions
+from graftwork.errors import InvalidRequest, NotFound
+from graftwork.registry.page import Page, check_page_size
+from graftwork.traffic.observation import Observation
+from graftwork.traffic.records.explanation import Told, history_of
+from graftwork.traffic.records.feedback import Feedback, feedback_of, scores_of
+from graftwork.traffic.records.record import Record
+from graftwork.traffic.records.recording import SUBJECT, recording_of, secret_of
+from graftwork.traffic.records.vault import Vault
+
+FORGOTTEN: Final = "predictions.forgotten"
+#: Rows that go in one transaction, so that nobody waits long for his turn.
+AT_ONCE: Final = 500
+#: A record's tables, those that hang on it first.
+_HANGING = (prediction_texts, feedback, predictions)
+_TOKEN = re.compile(r"([0-9TZ:.-]{27})~(\w{1,64})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which records; None is any. `since` and `until` as `timestamp` writes them."""
+
+    adapter: str | None = None
+    digest: str | None = None
+    route: str | None = None
+    arm: str | None = None
+    user_id: str | None = None
+    session_id: str | None = None
+    outcome: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+    def conditions(self) -> Iterator[ColumnElement[bool]]:
+        for name in ("adapter", "digest", "route", "arm", "user_id", "session_id", "outcome"):
+            if (value := getattr(self, name)) is not None:
+                yield predictions.c[name] == value
+        if self.since is not None:
+            yield predictions.c.at >= self.since
+        if self.until is not None:
+            yield predictions.c.at < self.until
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A record, what was said where it is kept, what was said of it, and how its adapters stood when it was decided."""
+
+    record: Record
+    text: Any
+    feedback: tuple[Feedback, ...]
+    history: tuple[Told, ...]
+
+
+class Records:
+    """For use from any thread."""
+
+    def __init__(self, database: Database, vault: Vault, clock: Clock = utc_now) -> None:
+        self._database, self._vault, self._clock = database, vault, clock
+
+    def page(self, tenant: str, wanted: Wanted, *, page_size: int = 100, page_token: str = "") -> Page[Record]:
+        """Records that are wanted, the newest first.
+
+        Raises:
+            InvalidRequest: the token is not one that this list gave out.
+        """
+        check_page_size(page_size)
+        query = select(predictions).where(predictions.c.tenant == tenant, *wanted.conditions())
+        if page_token:
+            query = query.where(_before(page_token))
+        query = query.order_by(predictions.c.at.desc(), predictions.c.request_id.desc()).limit(page_size + 1)
+        with self._database.reading() as tx:
+            found = [Record.from_row(row) for row in tx.execute(query)]
+        last = found[page_size - 1] if len(found) > page_size else None
+        return Page(tuple(found[:page_size]), f"{last.at}~{last.request_id}" if last else None)
+
+    def explain(self, tenant: str, request_id: str) -> Explained:
+        """All that is known of one answer.
+
+        Raises:
+            NotFound: the tenant has no record of it: there was none, or it is kept no longer.
+            Unavailable, Damaged: what was said is kept, and cannot be read.
+        """
+        with self._database.reading() as tx:
+            record = _one(tx, tenant, request_id)
+            own = _of(prediction_texts, tenant, [request_id])
+            sealed = tx.execute(select(prediction_texts.c.sealed).where(own)).scalar()
+            said, history = feedback_of(tx, tenant, request_id), tuple(history_of(tx, record))
+        text = None if sealed is None else self._vault.open(tenant, request_id, sealed)
+        return Explained(record, text, tuple(said), history)
+
+    def observations(
+        self, tenant: str, route: str, *, arm: str | None = None, since: str, limit: int = 100_000
+    ) -> list[Observation]:
+        """What gates judge: answers of a route (or of one arm of it) since a time, in order; the newest `limit`."""
+        wanted = Wanted(route=route, arm=arm, since=since)
+        query = select(predictions).where(predictions.c.tenant == tenant, *wanted.conditions())
+        with self._database.reading() as tx:
+            rows = tx.execute(query.order_by(predictions.c.at.desc(), predictions.c.request_id.desc()).limit(limit))
+            records = [Record.from_row(row) for row in rows][::-1]
+            scores = scores_of(tx, tenant, [record.request_id for record in records])
+        seen = (record.observation(scores.get(record.request_id, {})) for record in records)
+        return [one for one in seen if one is not None]
+
+    def forget(self, tenant: str, user: str, *, actor: str) -> int:
+        """Delete every record of a user with its hashes, texts and feedback; how many there were.
+
+        Usage stays, which has no users. The event does not name the user either: it has a keyed hash of him.
+        """
+        gone = 0
+        while True:
+            with self._database.transaction() as tx:
+                own = and_(predictions.c.tenant == tenant, predictions.c.user_id == user)
+                batch = _delete(tx, tenant, own)
+                gone += batch
+                if batch < AT_ONCE:
+                    if gone:
+                        at = timestamp(self._clock())
+                        hashed = self._vault.hasher(tenant, lambda: secret_of(tx, tenant, at=at))  # noqa: B023
+                        payload = {"user": hashed(user.encode("utf-8", "surrogatepass")), "records": gone}
+                        events.append(tx, tenant, actor, FORGOTTEN, SUBJECT, payload, at=at)
+                    return gone
+
+    def sweep(self) -> int:
+        """Let go what its tenant keeps no longer, a few rows at a time; how many records went."""
+        return sum(self._sweep(tenant) for tenant in self._tenants())
+
+    def _sweep(self, tenant: str) -> int:
+        with self._database.reading() as tx:
+            kept = recording_of(tx, tenant)
+        now = self._clock()
+        days = kept.text_days if kept.keep_text else 0
+        self._let_go(tenant, prediction_texts, timestamp(now - timedelta(days=days)))
+        return self._let_go(tenant, predictions, timestamp(now - timedelta(days=kept.keep_days)))
+
+    def _let_go(self, tenant: str, table: Table, before: str) -> int:
+        gone, batch = 0, AT_ONCE
+        while batch == AT_ONCE:
+            old = select(table.c.request_id).where(table.c.tenant == tenant, table.c.at < before).limit(AT_ONCE)
+            with self._database.reading() as tx:
+                ids = tx.execute(old).scalars().all()
+            if ids:
+                with self._database.transaction() as tx:
+                    for one in (prediction_texts,) if table is prediction_texts else _HANGING:
+                        tx.execute(delete(one).where(_of(one, tenant, ids)))
+            batch = len(ids)
+            gone += batch
+        return gone
+
+    def _tenants(self) -> Iterator[str]:
+        """Those that have records, each found by the primary key."""
+        last = ""
+        while True:
+            with self._database.reading() as tx:
+                query = select(func.min(predictions.c.tenant)).where(predictions.c.tenant > last)
+                found = tx.execute(query).scalar()
+            if found is None:
+                return
+            last = found
+            yield last
+
+
+def _one(tx: Transaction, tenant: str, request_id: str) -> Record:
+    row = tx.execute(select(predictions).where(_of(predictions, tenant, [request_id]))).first()
+    if row is None:
+        raise NotFound(f"There is no record of the request {request_id[:64]}.")
+    return Record.from_row(row)
+
+
+def _delete(tx: Transaction, tenant: str, which: ColumnElement[bool]) -> int:
+    """Delete some of them, with what hangs on them; how many."""
+    ids = tx.execute(select(predictions.c.request_id).where(which).limit(AT_ONCE)).scalars().all()
+    if ids:
+        for table in _HANGING:
+            tx.execute(delete(table).where(_of(table, tenant, ids)))
+    return len(ids)
+
+
+def _of(table: Table, tenant: str, ids: Sequence[str]) -> ColumnElement[bool]:
+    return and_(table.c.tenant == tenant, table.c.request_id.in_(ids))
+
+
+def _before(token: str) -> ColumnElement[bool]:
+    found = _TOKEN.fullmatch(token)
+    if found is None:
+        raise InvalidRequest("page_token is not one that a list gave out.", field="page_token")
+    at, request_id = found.groups()
+    return or_(predictions.c.at < at, and_(predictions.c.at == at, predictions.c.request_id < request_id))
