@@ -4,6 +4,7 @@
     ├── InvalidRequest          the caller's words are wrong; `field` says where
     │   ├── InvalidMetadata     what a version is described by breaks its schema, or contradicts the files
     │   └── InvalidResource     a document is not one that can be applied; `field` says where
+    ├── Unauthenticated         no API key, or none that is valid
     ├── NotFound                no such thing, or not for you: the two look alike
     │   └── UnknownModel        a reference names nothing that can answer
     ├── Conflict                the thing is taken, in use, or moved meanwhile
@@ -14,7 +15,8 @@
     ├── Refused                 an adapter or base cannot be served rightly; `problems` says why
     ├── Damaged                 stored bytes are missing or no longer match their digest
     ├── Unavailable             not now: starting, full, or shutting down; try again after `retry_after_s`
-    │   └── TooManyRequests     you have your share of the queue already, and others go on
+    │   └── TooManyRequests     you have your share of the queue, or of the minute, already; others go on
+    │       └── QuotaExhausted  you keep as much as you may; waiting alone does not help
     ├── TimedOut                the answer was not complete in the time that it may take
     ├── GenerationFailed        one row of a batch failed; its neighbours did not
     └── UnreadableAnswer        the model answered, and not with what the task promises
@@ -52,6 +54,10 @@ class InvalidMetadata(InvalidRequest):
 
 class InvalidResource(InvalidRequest):
     """A resource document does not follow its schema."""
+
+
+class Unauthenticated(GraftworkError):
+    """Who is asking is not known: there is no API key, or none that is valid."""
 
 
 class NotFound(GraftworkError):
@@ -119,7 +125,11 @@ class Unavailable(GraftworkError):
 
 
 class TooManyRequests(Unavailable):
-    """As many of your requests wait as is your share of the queue; others go on."""
+    """You have your share of the queue or of the minute already; others go on."""
+
+
+class QuotaExhausted(TooManyRequests):
+    """You keep as many adapters or bytes as you may; delete some."""
 
 
 class TimedOut(GraftworkError):

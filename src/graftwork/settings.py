@@ -62,9 +62,21 @@ class Settings(BaseSettings):
     trusted_proxies: tuple[str, ...] = Field(
         default=(),
         description="Addresses or networks (`10.0.0.0/8`) of proxies whose headers `X-Region` and `X-User-Id` count; "
-        "from anybody else they are not read.",
+        "from anybody else they are not read. With any, the server is behind a proxy.",
     )
     port: int = Field(default=8080, ge=0, le=65535, description="Port the server listens on; 0 takes a free one.")
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Names in `Host` that are answered, beside those of this machine; none given: all, where others "
+        "reach the server.",
+    )
+    tls_cert: Path | None = Field(default=None, description="File of the server's certificate and its chain, in PEM.")
+    tls_key: Path | None = Field(
+        default=None, validate_default=True, description="File of the certificate's private key, in PEM."
+    )
+    behind_proxy: bool = Field(
+        default=False, description="Whether a proxy in front of the server takes care of TLS; others then reach it."
+    )
     max_body_bytes: int = Field(default=4 << 20, ge=1024, description="Largest JSON request body, in bytes.")
     max_blob_bytes: int = Field(default=4 << 30, ge=1024, description="Largest uploaded file, in bytes.")
 
@@ -214,7 +226,14 @@ class Settings(BaseSettings):
             raise ValueError("it needs our own decoder; leave model_impl at auto")
         return value
 
-    @field_validator("home", "cache_dir", "artifacts_keyring")
+    @field_validator("tls_key")
+    @classmethod
+    def _of_a_certificate(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        if (value is None) != (info.data.get("tls_cert") is None):
+            raise ValueError("tls_cert and tls_key go together; give both, or neither")
+        return value
+
+    @field_validator("home", "cache_dir", "artifacts_keyring", "tls_cert", "tls_key")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
@@ -229,6 +248,10 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, YamlConfigSettingsSource(settings_cls)
+
+    @property
+    def is_behind_proxy(self) -> bool:
+        return self.behind_proxy or bool(self.trusted_proxies)
 
     @property
     def cache(self) -> Path:

@@ -97,7 +97,7 @@ def test_every_verb_has_help(cli: Cli, verb: str) -> None:
 def test_serve_tells_each_flags_default_and_variable() -> None:
     command = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
     flags = [parameter for parameter in command.params if parameter.name in Settings.model_fields]
-    assert len(flags) == 10
+    assert len(flags) == 13
     for flag in flags:
         default = Settings.model_fields[flag.name].default
         assert f"GRAFTWORK_{flag.name.upper()}" in flag.help

@@ -105,7 +105,7 @@ def test_glossary_words_are_unique_and_in_order() -> None:
     assert words == sorted(set(words), key=str.casefold)
 
 
-@pytest.mark.parametrize("page", ["docs/requirements.md", "tests/CASES.md"])
+@pytest.mark.parametrize("page", ["docs/requirements.md", "docs/threat-model.md", "tests/CASES.md"])
 def test_named_tests_exist(page: str) -> None:
     found = _TEST_ID.findall(text_of(page))
     assert found

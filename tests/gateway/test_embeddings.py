@@ -174,7 +174,7 @@ async def test_a_client_that_goes_away_ends_its_poolings(settings: Settings) -> 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(b"content-type", b"application/json")]
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": PATH, "query_string": b"", "headers": headers}
     async with app.router.lifespan_context(app):
         await app(scope, receive, send)

@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from graftwork.access.principal import Principal
 from graftwork.errors import GenerationFailed, NotFound, Refused, Unavailable
-from graftwork.gateway import services as gateway_services
+from graftwork.gateway import door_keeper
 from graftwork.protocol.resource import API_VERSION
 from graftwork.settings import Settings
 from graftwork.testing import FAKE_BASE, FakeEngine
@@ -207,7 +207,7 @@ def test_feedback_that_says_nothing_is_refused(busy: Served, said: dict[str, Any
 
 def test_another_tenants_answer_is_as_unknown_as_none(busy: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     request_id = busy.chat(model="alpha", **SHARED).headers["x-graftwork-request"]
-    monkeypatch.setattr(gateway_services, "LOCAL_ADMIN", Principal("other", "eve"))
+    monkeypatch.setattr(door_keeper, "LOCAL_ADMIN", Principal("other", "eve"))
     asked: list[Callable[[str], httpx.Response]] = [
         lambda one: busy.http.get(f"/api/v1/predictions/{one}"),
         lambda one: busy.http.post("/v1/feedback", json={"request_id": one, "name": "x", "value": 1}),

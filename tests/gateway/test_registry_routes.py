@@ -193,7 +193,7 @@ def test_an_alias_moves_only_from_where_it_was_expected(served: Served) -> None:
         ("alpha/versions", {"manifest": {"files": []}, "verison": "1.0.0"}, "verison"),
         ("alpha/versions", {"manifest": []}, "manifest"),
         ("alpha/versions", {"manifest": {"files": []}}, "files"),
-        ("alpha/promote", {"ref": "alpha"}, "reference"),
+        ("alpha/promote", {"ref": "alpha"}, "ref"),
         ("alpha/rollback", {"reason": 3}, "reason"),
         ("alpha/promote", {"reference": "alpha", "reason": "x" * 2049}, "reason"),
     ],

@@ -120,7 +120,11 @@ class Broken:
 
     def __init__(self, app: FastAPI, chunks: list[bytes]) -> None:
         self._chunks = iter(chunks)
-        headers = [(b"content-type", b"application/partial-upload"), (b"upload-offset", b"0")]
+        headers = [
+            (b"host", b"localhost"),
+            (b"content-type", b"application/partial-upload"),
+            (b"upload-offset", b"0"),
+        ]
         self.scope = {"type": "http", "method": "PATCH", "path": DOOR, "raw_path": b"", "query_string": b""}
         self.task = asyncio.create_task(app({**self.scope, "headers": headers}, self._receive, self._send))
 

@@ -260,8 +260,13 @@ def test_region_and_user_count_only_from_a_trusted_proxy(tone: Served) -> None:
     trusting = tone.app.state.services.settings.model_copy(update={"trusted_proxies": ("10.0.0.0/8",)})
     with serving(trusting, tone.folder) as other:
         assert other.client.ready() == ()
+        said |= {"authorization": f"Bearer {other.client.keys.create()['key']}"}  # where others come, keys are wanted
         app = httpx.ASGITransport(other.app, client=("10.1.2.3", 1))
-        for headers, status in ((said, 451), ({**said, "X-Region": "us"}, 200), ({"X-User-Id": "a@b"}, 404)):
+        for headers, status in (
+            (said, 451),
+            ({**said, "X-Region": "us"}, 200),
+            ({**said, "X-Region": "", "X-User-Id": "a@b"}, 404),
+        ):
             assert _from(app, headers).status_code == status
         stranger = httpx.ASGITransport(other.app, client=("192.0.2.1", 1))
         assert _from(stranger, {**said, "X-Forwarded-For": "10.1.2.3"}).status_code == 404

@@ -220,7 +220,7 @@ async def test_a_batch_is_rows_side_by_side_and_all_are_free_when_the_client_lea
         "method": "POST",
         "path": PATH,
         "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
     async with app.router.lifespan_context(app):
         app.state.services.tasks.set("local", "mood", TaskSpec(), if_match=None, actor="me", reason=None)

@@ -33,7 +33,7 @@ class Upload:
             "path": f"/api/v1/blobs/{digest}",
             "raw_path": b"",
             "query_string": b"",
-            "headers": [(b"content-type", b"application/octet-stream")],
+            "headers": [(b"host", b"localhost"), (b"content-type", b"application/octet-stream")],
         }
         self.task = asyncio.create_task(app(scope, self._receive, self._send))
 
@@ -56,7 +56,7 @@ async def test_many_idle_uploads_leave_the_registry_answering(app: FastAPI, sett
     for upload in uploads:
         upload.chunks.put_nowait(DATA[:2_000_000])
         await upload.begun.wait()
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         answer = await asyncio.wait_for(client.get("/api/v1/adapters"), 5)
     assert answer.status_code == 200
     for chunk in (DATA[2_000_000:], b""):

@@ -14,6 +14,8 @@ import pytest
 from sqlalchemy import inspect, select, text
 
 from graftwork.access.event_log import EventLog
+from graftwork.access.quotas import Quotas
+from graftwork.access.tenants import Tenant
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.digest import digest_of_file
 from graftwork.artifacts.signing.keys import read_private
@@ -41,6 +43,7 @@ from graftwork.registry.retention.rules import Retention, Rules
 from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.tags import Tags
+from graftwork.registry.tenancy import Tenancy
 from graftwork.traffic.records.feedback import Feedback
 from graftwork.traffic.records.recording import Recording
 from graftwork.traffic.records.vault import Vault
@@ -79,6 +82,7 @@ class Shop:
     def __init__(self, desk: Desk, folder: Path) -> None:
         self.desk, self.folder = desk, folder
         self.store = LocalStore(folder / "artifacts")
+        self.tenancy = Tenancy.of(desk.database)
 
     def push(self, content: bytes, name: str = "tone", tenant: str = "local") -> str:
         """Stores a file of these bytes and registers it; returns its digest."""
@@ -125,6 +129,10 @@ class Shop:
         books.recordings.set("local", Recording(keep_text=True), actor="me")
         books.write(books.record(1, streamed=True), prompt=["a"], answer=["b"], keep_text=True)
         books.feedback.give("local", Feedback("r1", "rating", "user", 0.5, "søt"), actor="me")
+        self.tenancy.tenants.create(Tenant("acme", quotas=Quotas(adapters=3)), actor="me")
+        self.tenancy.users.put("acme", "ann", "admin", "Ann", actor="me")
+        self.tenancy.keys.create("acme", name="", role="admin", scopes=("read",), user="ann", actor="me")
+        self.tenancy.grants.create("acme", "local", "tone-*", ("call",), actor="me")
         gone = self.push(b"gone", "late")
         Deletions(database).delete("local", "late:1.0.0", actor="me", reason="gone")
         self.store.delete("local", gone)

@@ -22,8 +22,9 @@ from support.scale import LONG, soak_seed, times
 
 
 @pytest.fixture(scope="module")
-def server(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
-    """With short answers, and one adapter of which there are two versions, the first with a document and signed."""
+def server(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Listening, dict[str, str]]]:
+    """With short answers, and one adapter of which there are two versions, the first with a document and signed; and
+    the key of its operator, without whom nobody gets in once somebody has made a key."""
     root = tmp_path_factory.mktemp("doors")
     changes = {"home": root / "home", "base_name": "tiny", "max_model_len": 64, "port": 0}
     with listening(tiny, tiny.settings.model_copy(update=changes)) as made:
@@ -32,7 +33,8 @@ def server(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lis
                 client.push(write_lora(root / f"lora-{seed}", tiny.outline, seed=seed), "alpha")
             client.documents.add("alpha:1.0.0", root / "lora-1" / "adapter_config.json", kind="other")
             client.signatures.sign("alpha:1.0.0", KEYS["ed25519"].private)
-        yield made
+            key = client.keys.create(role="admin", scopes=["inference", "read", "manage"])
+        yield made, {"authorization": f"Bearer {key['key']}"}
         made.engine.check()
 
 
@@ -66,5 +68,5 @@ doors = schemathesis.openapi.from_dict(
 
 
 @doors.parametrize()
-def test_answers_are_as_described(case: schemathesis.Case[Any], server: Listening) -> None:
-    case.call_and_validate(base_url=server.url)
+def test_answers_are_as_described(case: schemathesis.Case[Any], server: tuple[Listening, dict[str, str]]) -> None:
+    case.call_and_validate(base_url=server[0].url, headers=server[1])

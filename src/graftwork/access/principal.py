@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graftwork.access.roles import ALL, Right
 from graftwork.access.tenants import LOCAL
 
 
@@ -18,6 +19,7 @@ class Principal:
     user: str | None = None
     #: The public part of the API key; None without one.
     key: str | None = None
+    rights: frozenset[Right] = ALL
 
 
 LOCAL_ADMIN = Principal(LOCAL, LOCAL)

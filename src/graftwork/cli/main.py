@@ -24,6 +24,7 @@ from graftwork.cli import (
     document,
     evaluation,
     inspect,
+    key,
     lifecycle,
     lineage,
     moving,
@@ -37,6 +38,7 @@ from graftwork.cli import (
     serve,
     sign,
     task,
+    tenancy,
     verify,
 )
 from graftwork.cli.context import Context, OutputFormat
@@ -74,6 +76,8 @@ base.add_to(app)
 audit.add_to(app)
 prediction.add_to(app)
 backup.add_to(app)
+tenancy.add_to(app)
+key.add_to(app)
 demo.add_to(app)
 completion.add_to(app)
 

@@ -54,6 +54,16 @@ def serve(
         list[str] | None,
         typer.Option(metavar="REF", help="Adapter to load before ready; repeatable; default none, or GRAFTWORK_PIN."),
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="The server's certificate in PEM; default none, or GRAFTWORK_TLS_CERT.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="The certificate's private key in PEM; default none, or GRAFTWORK_TLS_KEY.")
+    ] = None,
+    behind_proxy: Annotated[
+        bool | None,
+        typer.Option(help="A proxy in front takes care of TLS; default False, or GRAFTWORK_BEHIND_PROXY."),
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error; default info, or GRAFTWORK_LOG_LEVEL.")
     ] = None,
@@ -73,6 +83,9 @@ def serve(
         deterministic=deterministic,
         threads=threads,
         pin=tuple(pin) if pin else None,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        behind_proxy=behind_proxy,
         log_level=log_level,
     )
     logging.basicConfig(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,7 @@ from graftwork.client.routes import Routes
 from graftwork.client.searches import Descriptions, Searches, Tags
 from graftwork.client.signatures import Signatures, manifest_of
 from graftwork.client.tasks import Tasks
+from graftwork.client.tenancy import Grants, Keys, Tenants, Users
 from graftwork.client.verify import verify_bundles, verify_signatures
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Refused
@@ -45,7 +47,8 @@ _SUGGESTED = 3
 class Client:
     """Speaks to a server at `url`, or to an ASGI `app` in this process, without sockets and without threads.
 
-    `http` is an httpx.Client of your own, with its base_url set: for proxies, certificates, headers.
+    `api_key` says who you are; where it is not given, GRAFTWORK_API_KEY does to a server. `http` is an httpx.Client of
+    your own, with its base_url set: for proxies, certificates, headers.
 
     Methods raise the `graftwork.errors` that the server means, and Unavailable where none answers.
 
@@ -60,9 +63,12 @@ class Client:
         *,
         app: ASGIApp | None = None,
         http: httpx.Client | None = None,
+        api_key: str | None = None,
         timeout_s: float = 600.0,
     ) -> None:
-        self._wire = Wire(url, app, http, timeout_s)
+        if api_key is None and url is not None:
+            api_key = os.environ.get("GRAFTWORK_API_KEY") or None
+        self._wire = Wire(url, app, http, timeout_s, api_key)
         self.evaluations = Evaluations(self._wire)
         self.bases = Bases(self._wire)
         self.analyses = Analyses(self._wire)
@@ -79,6 +85,8 @@ class Client:
         self.rollouts = Rollouts(self._wire)
         self.routes = Routes(self._wire)
         self.predictions = Predictions(self._wire)
+        self.tenants, self.users = Tenants(self._wire), Users(self._wire)
+        self.keys, self.grants = Keys(self._wire), Grants(self._wire)
 
     # The registry
 
@@ -338,6 +346,10 @@ class Client:
         )
 
     # The server
+
+    def whoami(self) -> Json:
+        """Whom the server takes you for: `{"tenant", "name", "user", "key", "rights"}`."""
+        return self._wire.json("GET", "/api/v1/whoami")
 
     def base(self) -> Json:
         """The base model: name, shape, weights digest."""

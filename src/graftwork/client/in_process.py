@@ -20,6 +20,8 @@ from graftwork.errors import Unavailable
 #: Chunks that an app may be ahead of its reader.
 _AHEAD = 8
 _FAREWELL_S = 30.0
+#: An ASGI extension that no server sets: whoever made the app in this process asks, and no key is wanted of them.
+IN_PROCESS = "graftwork.in_process"
 
 
 class InProcessTransport(httpx.BaseTransport):
@@ -204,6 +206,7 @@ def _scope(request: httpx.Request, state: dict[str, Any]) -> MutableMapping[str,
         "server": (request.url.host, request.url.port or 80),
         "client": ("127.0.0.1", 0),
         "state": dict(state),
+        "extensions": {IN_PROCESS: {}},
     }
 
 

@@ -21,15 +21,23 @@ _IN_PROCESS = "http://in-process"
 class Wire:
     """An httpx client for a server at `url`, or for an ASGI `app` in this process, or one of the caller's."""
 
-    def __init__(self, url: str | None, app: ASGIApp | None, http: httpx.Client | None, timeout_s: float) -> None:
+    def __init__(
+        self,
+        url: str | None,
+        app: ASGIApp | None,
+        http: httpx.Client | None,
+        timeout_s: float,
+        api_key: str | None = None,
+    ) -> None:
         if sum(given is not None for given in (url, app, http)) != 1:
             raise InvalidRequest("Give Client either a url, an app or an httpx.Client.", field="url")
         if http is not None:
             self._http = http
             return
+        headers = {} if api_key is None else {"authorization": f"Bearer {_checked_key(api_key)}"}
         transport = InProcessTransport(app) if app is not None else None
         base_url = _checked(url) if url is not None else _IN_PROCESS
-        self._http = httpx.Client(base_url=base_url, transport=transport, timeout=timeout_s)
+        self._http = httpx.Client(base_url=base_url, transport=transport, timeout=timeout_s, headers=headers)
 
     def json(self, method: str, path: str, **options: Any) -> Json:
         """The JSON object that a successful request answers with; raises like `send`."""
@@ -88,6 +96,12 @@ class Wire:
     def _unreachable(self, error: Exception) -> Unavailable:
         reason = str(error) or type(error).__name__
         return Unavailable(f"No answer from {self._http.base_url}: {reason}. Is a server running there?")
+
+
+def _checked_key(api_key: str) -> str:
+    if api_key.isascii() and api_key.isprintable() and " " not in api_key:
+        return api_key
+    raise InvalidRequest("The API key has characters in it that no key has.", field="api_key")
 
 
 def _checked(url: str) -> str:

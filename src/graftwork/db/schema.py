@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0016"
+HEAD = "0017"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -701,4 +701,67 @@ recordings = Table(
     Column("updated_at", Timestamp, nullable=False),
     Column("updated_by", Text, nullable=False),
     PrimaryKeyConstraint("tenant"),
+)
+
+#: What is set for tenants; `local` is one without a row, too.
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("display_name", Text, nullable=False),
+    Column("home_region", Text, nullable=False),
+    Column("weight", Float, nullable=False),
+    Column("quotas", Text, nullable=False),  # canonical JSON
+    Column("salt", String(64), nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant"),
+)
+
+#: People of a tenant.
+users = Table(
+    "users",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("display_name", Text, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name"),
+)
+
+#: API keys, of which the secret is not here.
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("id", String(16), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("scopes", Text, nullable=False),  # separated by blanks
+    Column("user", Name, nullable=True),
+    Column("family", String(16), nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_at", Timestamp, nullable=True),
+    Column("revoked_at", Timestamp, nullable=True),
+    Column("hash", String(64), nullable=False),
+    PrimaryKeyConstraint("tenant", "id"),
+    UniqueConstraint("id"),
+)
+
+#: What a tenant lets another do with its adapters.
+grants = Table(
+    "grants",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("id", String(16), nullable=False),
+    Column("grantee", Name, nullable=False),
+    Column("pattern", Name, nullable=False),
+    Column("verbs", Text, nullable=False),  # separated by blanks
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "id"),
+    UniqueConstraint("tenant", "grantee", "pattern"),
 )

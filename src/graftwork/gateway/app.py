@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 
+from graftwork.access.access import Access, read_access
 from graftwork.access.event_log import EventLog
 from graftwork.access.names import DEFAULT, check_name
 from graftwork.access.tenants import LOCAL
@@ -36,6 +37,7 @@ from graftwork.gateway import (
     events,
     feedback,
     inference,
+    keys,
     lifecycle,
     lineage,
     model_list,
@@ -51,17 +53,21 @@ from graftwork.gateway import (
     tags,
     task_runs,
     tasks,
+    tenants,
     uploads,
     usage,
 )
 from graftwork.gateway.bookkeeping import Bookkeeping
+from graftwork.gateway.door_keeper import DoorKeeper
+from graftwork.gateway.doors import check_door, enter_tenant
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin, Stage
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.openapi import describe
 from graftwork.gateway.poolings import Poolings
+from graftwork.gateway.quota_keeper import QuotaKeeper
 from graftwork.gateway.recording import Recorded
 from graftwork.gateway.request_scope import RequestScope
-from graftwork.gateway.services import Services, own_door, own_tenant
+from graftwork.gateway.services import Services, own_door
 from graftwork.gateway.steering import steered
 from graftwork.gateway.task_prompts import TaskForms, TaskPrompts
 from graftwork.models.base import PreparedBase, base_name
@@ -84,6 +90,7 @@ from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import ReadPart, SnapshotReader
 from graftwork.registry.tags import Tags
+from graftwork.registry.tenancy import Tenancy
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
@@ -139,6 +146,7 @@ def build_app(
         lifespan=_lifespan(services, database, load_in_background),
         docs_url=None,  # they would load scripts from the network
         redoc_url=None,
+        dependencies=[Depends(check_door)],
         redirect_slashes=False,  # a name that was left out would lead to the door of what is above it
     )
     app.state.services = services
@@ -147,7 +155,7 @@ def build_app(
         app.include_router(  # the same doors again, of one route
             doors.router, prefix="/r/{route}", dependencies=[Depends(own_door)], include_in_schema=False
         )
-    for doors in (feedback, uploads, blobs, system):
+    for doors in (feedback, uploads, blobs, system, tenants):
         app.include_router(doors.router)
     for router in (
         registry_routes.router,
@@ -168,17 +176,19 @@ def build_app(
         routes.router,
         predictions.router,
         usage.router,
+        keys.router,
     ):
         app.include_router(router, prefix="/api/v1")
         app.include_router(  # the same doors again, spelt out
             router,
             prefix="/api/v1/tenants/{tenant}",
-            dependencies=[Depends(own_tenant)],
+            dependencies=[Depends(enter_tenant)],
             include_in_schema=False,
         )
     errors.install(app)
     describe(app)
     app.add_middleware(Recorded, recorder=services.books.recorder)
+    app.add_middleware(DoorKeeper, services=services)
     app.add_middleware(RequestScope, telemetry=services.telemetry)
     return app
 
@@ -198,8 +208,10 @@ def _services(
         LiveRollouts: read_live,
         RouteTable: read_routes,
         RecordingRules: read_rules,
+        Access: read_access,
     }
     registry, snapshots = Registry(database), SnapshotReader(database, parts)
+    quotas = QuotaKeeper(snapshots)
     base_records = Bases(database, has_route=has_route)
     record_base = _recording(
         base_records, base, lambda: identify_base(outline_of(), None if given_outline else prepared().folder)
@@ -232,6 +244,8 @@ def _services(
         tags=Tags(database),
         descriptions=Descriptions(database),
         events=EventLog(database),
+        tenancy=Tenancy.of(database),
+        quotas=quotas,
         store=store,
         copies=copies,
         uploads=partial_uploads,
@@ -261,12 +275,12 @@ def _services(
         kept=kept,
         steering=steering,
         engine=slot,
-        generations=Generations(telemetry),
-        poolings=Poolings(telemetry),
         tasks=Tasks(database),
         task_prompts=TaskPrompts(ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes)),
         task_forms=TaskForms(ProcessLimits(settings.grammar_timeout_s, settings.grammar_memory_bytes)),
         books=Bookkeeping.of(settings, base, database, telemetry),
+        generations=Generations(telemetry, quotas.spend),
+        poolings=Poolings(telemetry, quotas.spend),
         telemetry=telemetry,
     )
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from graftwork.access.access import Access
+from graftwork.access.tenants import Tenant
 from graftwork.engine.request import AdapterHandle, Caller
 from graftwork.gateway.circumstances import circumstances_of, route_of
 from graftwork.gateway.draft import Draft
@@ -63,5 +65,11 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
     require_servable(decision, base=services.base, base_digest=base_digest)
     debug = request.headers.get("x-graftwork-debug") is not None
     signature = Signature(request.state.request_id, decision, base_digest, debug=debug)
-    caller = Caller(tenant, priority=body.priority or 0, salt=body.cache_salt or "")
+    caller = caller_of(snapshot.part(Access).tenant(tenant), body)
     return Chosen(engine, handle_of(decision, tenant), caller, signature, draft)
+
+
+def caller_of(tenant: Tenant, body: AdapterFields) -> Caller:
+    """Who a request is from, in the engine's words: cached prompts lie under the tenant's secret, and what it adds."""
+    salt = f"{tenant.salt}:{body.cache_salt}" if tenant.salt and body.cache_salt else tenant.salt or body.cache_salt
+    return Caller(tenant.name, tenant.weight, body.priority or 0, salt or "")

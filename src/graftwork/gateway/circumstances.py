@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from graftwork.access.clock import utc_now
 from graftwork.errors import InvalidRequest
-from graftwork.gateway.proxies import region_of, user_of
+from graftwork.gateway.proxies import region_of
 from graftwork.gateway.services import principal_of
 from graftwork.protocol.adapters import MAX_WORD, AdapterFields
 from graftwork.traffic.routes.circumstances import Circumstances
@@ -24,7 +24,7 @@ def circumstances_of(request: Request, body: AdapterFields | None = None) -> Cir
     said = (body.locale,) if body is not None and body.locale is not None else ()
     return Circumstances(
         tenant=principal.tenant,
-        user=user_of(request),
+        user=principal.user,
         key=principal.key,
         session=_session(headers.get("x-session-id") or None, body.session_id if body is not None else None),
         task=body.task if body is not None else None,

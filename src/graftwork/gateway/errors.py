@@ -22,6 +22,7 @@ from graftwork.errors import (
     InvalidRequest,
     Refused,
     RouteRefused,
+    Unauthenticated,
     Unavailable,
     UnknownModel,
 )
@@ -66,6 +67,8 @@ def answer_error(path: str, error: BaseException) -> Response:
     answer = _answer(path, status, kind, error.message, **extra)
     if isinstance(error, Unavailable):
         answer.headers["retry-after"] = str(error.retry_after_s)
+    elif isinstance(error, Unauthenticated):
+        answer.headers["www-authenticate"] = "Bearer"
     return answer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -19,9 +19,10 @@ Piece = tuple[int, Delta]
 
 @dataclass(frozen=True)
 class Generations:
-    """Starts generations and measures them."""
+    """Starts generations, measures them, and tells who spends how many tokens on them."""
 
     telemetry: Telemetry
+    spend: Callable[[str, int], None]
 
     def run(
         self, engine: GenerationEngine, requests: Sequence[GenerationRequest], model: str, draft: Draft
@@ -40,10 +41,13 @@ class Generations:
         """The answers of one request as streams of their own, for whoever lets each fail alone and closes them."""
         label = self.telemetry.model_label(model)
         draft.begins(requests)
-        return [self._measured(engine.generate(request), label, draft, index) for index, request in enumerate(requests)]
+        return [
+            self._measured(engine.generate(request), label, request.caller.tenant, draft, index)
+            for index, request in enumerate(requests)
+        ]
 
     async def _measured(
-        self, deltas: AsyncGenerator[Delta, None], model: str, draft: Draft, index: int
+        self, deltas: AsyncGenerator[Delta, None], model: str, tenant: str, draft: Draft, index: int
     ) -> AsyncGenerator[Delta, None]:
         telemetry, began, first, last, outcome = self.telemetry, time.perf_counter(), 0.0, None, "cancelled"
         telemetry.in_progress.inc()
@@ -62,6 +66,7 @@ class Generations:
             telemetry.in_progress.dec()
             telemetry.generations.labels(model, outcome).inc()
             if last is not None:
+                self.spend(tenant, last.prompt_tokens + last.completion_tokens)
                 self._count(last, model, first - began, time.perf_counter() - first)
 
     def _count(self, last: Delta, model: str, first_s: float, rest_s: float) -> None:

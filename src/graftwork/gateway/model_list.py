@@ -37,7 +37,7 @@ async def list_models(request: Request) -> Response:
     routes = snapshot.part(RouteTable).of(tenant)
     found = [
         choose(Asked(model=name), tenant=tenant, base=services.base, versions=snapshot)
-        for name in snapshot.names(tenant)
+        for name in (*snapshot.names(tenant), *snapshot.granted(tenant))
         if name != services.base and name not in routes
     ]
     adapters = [_adapter(one.route, version) for one in found for version in one.versions if not version.forbidden]

@@ -23,6 +23,8 @@ _PLACE = "#/components/schemas/{model}"
 _JSON, _PROBLEM = "application/json", "application/problem+json"
 #: What any body may be answered with: wrong, too slow, too large, not said to be what it must be.
 _OF_A_BODY = (400, 408, 413, 415)
+#: What a door may be answered with before it opens: no key, or not the right one.
+_OF_A_KEY = (401, 403)
 #: Schemas that some door refers to; filled as the doors are made.
 _TOLD: dict[str, type[BaseModel]] = {}
 
@@ -42,16 +44,21 @@ def inference(
     content = _content(answer)
     if chunk is not None:
         content["text/event-stream"] = {"schema": _event(chunk)}
+    errors = (*_OF_A_KEY, *errors)
     if body is not None:
         errors = (*errors, *_OF_A_BODY, 410, 422, 429, 451, 500, 503, 504)  # 410 and 451: rules of routes refuse so
     told = {status: _content(one) for status, one in also.items()}
     return _door(body, {200: content, **told}, dict.fromkeys(errors, _content(OpenAIError)))
 
 
-def ours(answers: Mapping[int, Answer], *, body: Answer = None, errors: Sequence[int] = ()) -> dict[str, Any]:
+def ours(
+    answers: Mapping[int, Answer], *, body: Answer = None, errors: Sequence[int] = (), for_all: bool = False
+) -> dict[str, Any]:
     """`openapi_extra` of any other door, by status, whose errors are problems; `body` may be a media type, too."""
+    if not for_all:
+        errors = (*_OF_A_KEY, *errors)
     if body is not None:
-        errors = (*errors, *_OF_A_BODY, 403)
+        errors = (*errors, *_OF_A_BODY)
     told = {status: _content(answer) for status, answer in answers.items()}
     return _door(body, told, dict.fromkeys(errors, _content(Problem, _PROBLEM)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graftwork.engine.request import AdapterHandle, Caller, Pooled, Pooling, PoolingRequest
@@ -19,9 +19,10 @@ AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Poolings:
-    """Starts poolings and measures them."""
+    """Starts poolings, measures them, and tells who spends how many tokens on them."""
 
     telemetry: Telemetry
+    spend: Callable[[str, int], None]
 
     async def run(
         self, engine: GenerationEngine, requests: Sequence[PoolingRequest], model: str, draft: Draft
@@ -57,6 +58,7 @@ class Poolings:
         try:
             made = await engine.pool(request)
             outcome = "done"
+            self.spend(request.caller.tenant, made.prompt_tokens)
             telemetry.prompt_tokens.labels(model).inc(made.prompt_tokens)
             return made
         except Exception:

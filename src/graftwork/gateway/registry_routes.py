@@ -70,18 +70,20 @@ async def list_versions(request: Request, name: str) -> Response:
 
 @router.post(
     "/adapters/{name}/versions",
-    openapi_extra=ours({200: VersionAnswer, 201: VersionAnswer}, body=PushBody, errors=(404, 409, 422, 500, 503)),
+    openapi_extra=ours({200: VersionAnswer, 201: VersionAnswer}, body=PushBody, errors=(404, 409, 422, 429, 500, 503)),
 )
 async def push(request: Request, name: str) -> Response:
     """Register a version of blobs that are stored: 201, or 200 where the same bytes are registered."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, PushBody)
     try:
+        manifest = Manifest.from_json(body.manifest)
+        await run_in_threadpool(services.quotas.check_stock, tenant_of(request), name, manifest)
         result = await run_in_threadpool(
             services.pushes.push,
             tenant_of(request),
             name,
-            Manifest.from_json(body.manifest),
+            manifest,
             semver=body.version,
             metadata=body.metadata,
             actor=actor_of(request),

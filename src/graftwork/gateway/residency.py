@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from graftwork.engine.request import AdapterHandle
 from graftwork.engine.residency import Residency
-from graftwork.errors import InvalidRequest
+from graftwork.errors import InvalidRequest, UnknownModel
 from graftwork.gateway.disconnect import unless_gone
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.openapi import Answer, ours
@@ -142,6 +142,8 @@ def _decide(services: Services, request: Request, name: str, reference: str | No
     reference = name if reference is None else reference
     asked = Asked(adapter_id=reference)
     found = choose(asked, tenant=tenant_of(request), base=services.base, versions=services.snapshots.current())
+    if found.version is not None and found.version.tenant != tenant_of(request):
+        raise UnknownModel(reference)  # a grant to call it is none to have it in memory
     if found.route != name:
         raise InvalidRequest(f"The reference {reference!r} is not of the adapter {name}.", field="reference")
     return found

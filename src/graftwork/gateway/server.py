@@ -14,9 +14,11 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
+from graftwork.access.access import Access
 from graftwork.errors import GraftworkError, Unavailable
 from graftwork.gateway.app import build_app
 from graftwork.gateway.engine_slot import EngineSlot
+from graftwork.gateway.exposure import check_exposure
 from graftwork.gateway.real_engine import make_engine
 from graftwork.process import set_turns
 from graftwork.settings import Settings
@@ -37,10 +39,12 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
 
     Raises:
         Unavailable: the address cannot be listened on.
+        Refused: others would reach it, without a key or in clear.
         GraftworkError: the base could not be loaded, or the engine broke.
     """
     set_turns()
     app = build_app(settings, make_engine=make_engine, load_in_background=True)
+    check_exposure(settings, app.state.services.snapshots.current().part(Access))
     run_app(app, app.state.services.engine, settings, announce)
 
 
@@ -56,12 +60,15 @@ def run_app(app: ASGIApp, slot: EngineSlot, settings: Settings, announce: Callab
         timeout_graceful_shutdown=math.ceil(settings.stop_grace_s) + LAST_WORDS_S,
         server_header=False,
         proxy_headers=False,  # who is connected to us is who it is; see `proxies.py`
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
     )
-    announce(_url(listener))
+    url = _url(listener, "http" if settings.tls_cert is None else "https")
+    announce(url)
     # uvicorn raises the signal again when it is done; this makes that an ordinary exit.
     before = {number: signal.signal(number, _exit) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        _Server(config, slot, _url(listener), settings.stop_grace_s).run(sockets=[listener])
+        _Server(config, slot, url, settings.stop_grace_s).run(sockets=[listener])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -119,9 +126,9 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _url(listener: socket.socket) -> str:
+def _url(listener: socket.socket, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _exit(_number: int, _frame: FrameType | None) -> None:

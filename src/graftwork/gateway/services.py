@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from graftwork.access.event_log import EventLog
-from graftwork.access.principal import LOCAL_ADMIN, Principal
+from graftwork.access.principal import Principal
 from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
-from graftwork.errors import NotFound
 from graftwork.gateway.bookkeeping import Bookkeeping
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.kept_warm import KeptWarm
 from graftwork.gateway.poolings import Poolings
+from graftwork.gateway.quota_keeper import QuotaKeeper
 from graftwork.gateway.steering import Steering
 from graftwork.gateway.task_prompts import TaskForms, TaskPrompts
 from graftwork.registry.base_push import BasePushes
@@ -39,6 +39,7 @@ from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.tags import Tags
+from graftwork.registry.tenancy import Tenancy
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.rollouts.rollouts import Rollouts
@@ -65,6 +66,8 @@ class Services:
     tags: Tags
     descriptions: Descriptions
     events: EventLog
+    tenancy: Tenancy
+    quotas: QuotaKeeper
     store: BlobStore
     copies: WorkingCopies
     uploads: Uploads
@@ -98,19 +101,14 @@ def services_of(request: Request) -> Services:
 
 
 def principal_of(request: Request) -> Principal:
-    """Who is asking; where nothing stands before the doors that says so, the one who set nobody up."""
-    return getattr(request.state, "principal", LOCAL_ADMIN)
+    """Who is asking, as `DoorKeeper` found out."""
+    principal: Principal = request.state.principal
+    return principal
 
 
 def tenant_of(request: Request) -> str:
     """The tenant that asks."""
     return principal_of(request).tenant
-
-
-async def own_tenant(request: Request, tenant: str) -> None:
-    """Raises NotFound where the path names another tenant: one that is there and one that is not look alike."""
-    if tenant != tenant_of(request):
-        raise NotFound(f"There is no tenant {tenant[:200]}.")
 
 
 async def own_door(route: str) -> None:

@@ -20,13 +20,13 @@ router = APIRouter(tags=["system"], default_response_class=Response)
 _LONG = ("linears", "modules", "ties", "embed", "head", "blocks", "tokenizer")
 
 
-@router.get("/health", openapi_extra=ours({200: Health}))
+@router.get("/health", openapi_extra=ours({200: Health}, for_all=True))
 async def health() -> Response:
     """200 as long as the process answers."""
     return JSONResponse({"status": "ok"})
 
 
-@router.get("/ready", openapi_extra=ours({200: Ready, 503: Ready}))
+@router.get("/ready", openapi_extra=ours({200: Ready, 503: Ready}, for_all=True))
 async def ready(request: Request) -> Response:
     """200 when the base is in, the kernels are warm and pinned adapters are loaded; else 503 with reasons."""
     reasons = services_of(request).engine.reasons()

@@ -19,10 +19,12 @@ from graftwork.errors import (
     InvalidResource,
     NotFound,
     PreconditionFailed,
+    QuotaExhausted,
     Refused,
     RouteRefused,
     TimedOut,
     TooManyRequests,
+    Unauthenticated,
     Unavailable,
     UnknownModel,
     UnreadableAnswer,
@@ -42,6 +44,7 @@ class Kind:
 
 #: More special types first: the first line that an error is an instance of is the one.
 ERRORS: tuple[Kind, ...] = (
+    Kind(Unauthenticated, 401, "invalid_api_key", "invalid_request_error", "Unauthenticated"),
     Kind(UnknownModel, 404, "model_not_found", "invalid_request_error", "Not found"),
     Kind(NotFound, 404, "not_found", "invalid_request_error", "Not found"),
     Kind(InvalidMetadata, 422, "invalid_metadata", "invalid_request_error", "Invalid metadata"),
@@ -54,6 +57,7 @@ ERRORS: tuple[Kind, ...] = (
     Kind(UnreadableAnswer, 422, "unreadable_answer", "unreadable_answer_error", "Unreadable answer"),
     Kind(RouteRefused, 403, "route_refused", "permission_error", "Refused by the route"),
     Kind(Refused, 422, "refused", "invalid_request_error", "Refused"),
+    Kind(QuotaExhausted, 429, "insufficient_quota", "insufficient_quota", "Quota exhausted"),
     Kind(TooManyRequests, 429, "rate_limit_exceeded", "rate_limit_error", "Too many requests"),
     Kind(Unavailable, 503, "unavailable", "server_error", "Unavailable"),
     Kind(Damaged, 500, "damaged", "server_error", "Damaged"),

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from graftwork.access import events
+from graftwork.access.access import Access
 from graftwork.db import Database, Transaction
 from graftwork.db.schema import policies
 from graftwork.errors import NotFound, UnknownModel
@@ -46,7 +47,8 @@ class Snapshot:
         return found
 
     def resolve(self, tenant: str, reference: Reference) -> Version:
-        """The version that answers to a reference; another tenant's is unknown, whether it exists or not.
+        """The version that answers to a reference; another tenant's is unknown, whether it exists or not, unless a
+        grant lets this tenant call it.
 
         A bare name is `@production`; while the adapter never had one it is the newest version, which one sees
         by "production" missing among the version's aliases.
@@ -54,7 +56,10 @@ class Snapshot:
         Raises:
             UnknownModel: naming the reference.
         """
-        view = self.adapters.get((tenant, reference.name)) if reference.tenant in (None, tenant) else None
+        owner = reference.tenant or tenant
+        view = self.adapters.get((owner, reference.name))
+        if owner != tenant and not self._access.may(tenant, "call", owner, reference.name):
+            view = None
         found = view.find(reference.selector) if view is not None else None
         if found is None:
             raise UnknownModel(str(reference))
@@ -63,6 +68,21 @@ class Snapshot:
     def names(self, tenant: str) -> tuple[str, ...]:
         """A tenant's adapter names, sorted."""
         return tuple(name for owner, name in self.adapters if owner == tenant)
+
+    def granted(self, tenant: str) -> tuple[str, ...]:
+        """What grants let a tenant call of others', as `owner/name`, sorted."""
+        given = self._access.grants.get(tenant, ())
+        owners = {one.tenant for one in given}
+        return tuple(
+            f"{owner}/{name}"
+            for owner, name in self.adapters
+            if owner in owners and any(one.tenant == owner and one.covers("call", name) for one in given)
+        )
+
+    @property
+    def _access(self) -> Access:
+        found: Access = self.parts.get(Access, _NOBODY)
+        return found
 
     def with_digest(self, tenant: str, digest: str) -> Version:
         """One of the tenant's versions with this whole digest; all of them have the same manifest.
@@ -81,6 +101,8 @@ class Snapshot:
                 yield found
 
 
+#: What a reader that was given no such part knows of grants.
+_NOBODY = Access()
 EMPTY = Snapshot(0, {})
 
 

@@ -241,15 +241,12 @@ class _Choice:
         unknown = UnknownModel(_echo(text))
         try:
             reference = parse_reference(text)
-            if reference.tenant not in (None, self.tenant):
-                raise unknown
             version = self.versions.resolve(self.tenant, reference)
         except (InvalidRequest, NotFound):
             raise unknown from None
         arm = _arm(reference, version)
-        return Decision(
-            version, f"{version.adapter}:{version.semver}", route=version.adapter, arm=arm, reason=f"{how}:{arm}"
-        )
+        name = version.adapter if version.tenant == self.tenant else f"{version.tenant}/{version.adapter}"
+        return Decision(version, f"{name}:{version.semver}", route=name, arm=arm, reason=f"{how}:{arm}")
 
     def _base(self, how: str) -> Decision:
         return Decision(None, self.base, route=self.base, arm="base", reason=f"{how}:base")
