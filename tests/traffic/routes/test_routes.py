@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+from zoneinfo import available_timezones
 
 import pytest
 from sqlalchemy import text
@@ -28,6 +29,9 @@ from support.threads import at_once
 
 def spec(*references: str) -> RouteSpec:
     return RouteSpec.model_validate({"rules": [{"targets": [{"reference": one}]} for one in references]})
+
+
+ZONES: list[str] = sorted(available_timezones())
 
 
 class Shop(Desk):
@@ -174,6 +178,23 @@ def test_limits_hold_at_and_over(fits: dict[str, Any], too_much: dict[str, Any])
     checked(read(fits))
     with pytest.raises(InvalidResource):
         checked(read(too_much))
+
+
+@pytest.mark.parametrize(
+    ("what", "count", "match"),
+    [
+        ("header names", 32, lambda number: {"headers": [{"name": f"X-{number}", "present": True}]}),
+        ("regular expressions", 8, lambda number: {"headers": [{"name": "X", "regex": f"a{number}"}]}),
+        ("time zones", 8, lambda number: {"times": [{"zone": ZONES[number]}]}),
+    ],
+)
+def test_what_costs_each_request_something_is_limited_by_route(
+    what: str, count: int, match: Callable[[int], dict[str, Any]]
+) -> None:
+    made = [{"matches": [match(number)], "next": True} for number in range(count + 1)]
+    checked(read({"rules": made[:-1]}))
+    with pytest.raises(InvalidResource, match=f"{count + 1} different {what}"):
+        read({"rules": made})
 
 
 def read(found: dict[str, Any]) -> RouteSpec:

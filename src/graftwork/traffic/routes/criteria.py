@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from graftwork.protocol.routes import HeaderMatch, Match, compiled
+from graftwork.protocol.routes import MAX_SEARCHED, HeaderMatch, Match, compiled
 from graftwork.traffic.routes.circumstances import Circumstances
 from graftwork.traffic.routes.locales import lookup, shortened
 from graftwork.traffic.routes.week import Week
@@ -101,7 +101,7 @@ class Header:
         bits = self._present | self._exact.get(value, 0)
         for length in self._lengths:
             bits |= self._prefixes.get(value[:length], 0)
-        for regex, of in self._regexes:
+        for regex, of in self._regexes if len(value) <= MAX_SEARCHED else ():
             bits |= of if regex.isinstance_python(value) else 0
         return bits
 

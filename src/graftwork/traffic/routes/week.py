@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from graftwork.errors import Unavailable
 from graftwork.protocol.routes import DAYS, Window, minutes_of
 
 _DAY = 24 * 60
@@ -18,8 +19,15 @@ class Week:
     """The windows of one time zone. Which hour it is there is the clock's: in an hour that comes twice, both times."""
 
     def __init__(self, zone: str, windows: Iterable[tuple[Window, int]]) -> None:
-        """`windows` come with the bits of what they are of."""
-        self._zone = ZoneInfo(zone)
+        """`windows` come with the bits of what they are of.
+
+        Raises:
+            Unavailable: this machine does not know the zone, which another one did when it was written.
+        """
+        try:
+            self._zone = ZoneInfo(zone)
+        except (ValueError, OSError, KeyError) as error:
+            raise Unavailable(f"This server does not know the time zone {zone}; install its system's zones.") from error
         changes: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for window, bit in windows:
             for begin, end in _spans(window):
