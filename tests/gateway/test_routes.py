@@ -272,6 +272,13 @@ def test_region_and_user_count_only_from_a_trusted_proxy(tone: Served) -> None:
         assert _from(stranger, {**said, "X-Forwarded-For": "10.1.2.3"}).status_code == 404
 
 
+def test_where_no_proxy_says_a_region_it_is_the_home_of_the_tenant(tone: Served) -> None:
+    tone.client.routes.set(document(refuse(451, matches=[{"region": "eu"}]), to("tone")))
+    assert ask(tone).status_code == 200
+    tone.client.tenants.change("local", home_region="eu")
+    assert ask(tone).status_code == 451
+
+
 def _from(transport: httpx.ASGITransport, headers: dict[str, str]) -> httpx.Response:
     import asyncio
 

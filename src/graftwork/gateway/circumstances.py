@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
+from graftwork.access.access import Access
 from graftwork.access.clock import utc_now
 from graftwork.errors import InvalidRequest
 from graftwork.gateway.proxies import region_of
-from graftwork.gateway.services import principal_of
+from graftwork.gateway.services import principal_of, services_of
 from graftwork.protocol.adapters import MAX_WORD, AdapterFields
 from graftwork.traffic.routes.circumstances import Circumstances
 from graftwork.traffic.routes.locales import read_accept_language
@@ -29,7 +30,7 @@ def circumstances_of(request: Request, body: AdapterFields | None = None) -> Cir
         session=_session(headers.get("x-session-id") or None, body.session_id if body is not None else None),
         task=body.task if body is not None else None,
         locales=(*said, *accepted),
-        region=region_of(request),
+        region=region_of(request) or _home(request, principal.tenant),
         headers=headers,
         now=utc_now(),
         request=request.state.request_id,
@@ -39,6 +40,11 @@ def circumstances_of(request: Request, body: AdapterFields | None = None) -> Cir
 def route_of(request: Request) -> str | None:
     """The route at whose own door a request came."""
     return request.path_params.get("route")
+
+
+def _home(request: Request, tenant: str) -> str | None:
+    """The region that a tenant is at home in; None where nobody said."""
+    return services_of(request).snapshots.current().part(Access).tenant(tenant).home_region or None
 
 
 def _session(by_header: str | None, by_body: str | None) -> str | None:
