@@ -26,10 +26,28 @@ The message says what was wrong, where, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 #: Why nothing is taken in any more, for `Unavailable`.
 SHUTTING_DOWN = "The server is shutting down."
+#: Words that a message names of those that there are.
+_SHOWN = 40
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """What there is in place of a word that is none of `known`, and which of it may be meant, as the end of a message.
+
+    >>> meant("producton", ("staging", "production"))
+    'Did you mean production? There are production, staging.'
+    """
+    from difflib import get_close_matches
+
+    words = sorted(known)
+    if not words:
+        return "There are none."
+    near = get_close_matches(word, words, n=1)
+    shown = f"{', '.join(words[:_SHOWN])}{', …' if words[_SHOWN:] else ''}"
+    return f"{f'Did you mean {near[0]}? ' if near else ''}There {'is' if len(words) == 1 else 'are'} {shown}."
 
 
 class GraftworkError(Exception):

@@ -52,7 +52,9 @@ def test_versions_are_judged_from_the_command_line(cli: Cli, outline: Outline, t
     assert "+0.25 better" in trend.out
     points = cli("trend", "tone", "accuracy", "-o", "json").json()["series"][0]["points"]
     assert [point["value"] for point in points] == [0.25, 0.5]
-    assert "has nothing" in cli("trend", "tone", "nothing").err
+    for typo in (("trend", "tone", "acuracy"), (*pair, "--metric", "acuracy")):
+        refused = cli(*typo)
+        assert refused.code == 1 and "No metric 'acuracy'" in refused.err and "mean accuracy?" in refused.err
 
 
 def test_what_is_wrong_is_one_message_and_an_exit_code(cli: Cli, outline: Outline, tmp_path: Path) -> None:

@@ -51,6 +51,39 @@ def test_rollback_and_aliases(cli: Cli, outline: Outline, tmp_path: Path) -> Non
     assert cli("show", "alpha@champion").code == 1
 
 
+def test_promote_says_what_a_bare_name_meant_and_when_nothing_changes(
+    cli: Cli, outline: Outline, tmp_path: Path
+) -> None:
+    for number in (1, 2):
+        cli("push", str(write_lora(tmp_path / str(number), outline, seed=number)), f"alpha:{number}.0.0")
+    assert cli("promote", "alpha").err == "graftwork: alpha meant alpha:2.0.0.\n"
+    assert cli("promote", "alpha:1.0.0").err == ""
+    again = cli("promote", "alpha")
+    assert again.code == 0 and "alpha:1.0.0 is in production already; nothing changed." in again.err
+    assert "graftwork promote alpha:2.0.0" in again.err
+
+
+def test_what_has_no_version_of_its_own_is_told_without_one(cli: Cli, adapter: Path) -> None:
+    cli("push", str(adapter), "alpha", "--meta", "code.dirty=false", "--meta", "training.hyperparameters.on=[1, null]")
+    assert "code.dirty=false, training.hyperparameters.on=[1, null]" in cli("show", "alpha").out
+    cli("hold", "set", "alpha", "--reason", "case 7")
+    told = cli("history", "alpha").out.splitlines()[-1]
+    assert told.endswith("hold.set         case 7") and "None" not in told
+    assert cli("alias", "set", "alpha", "canary", "9.9.9").err.endswith("write alpha:9.9.9.\n")
+    for wrong, word in (("alpha@nope", "never had an alias nope"), ("nosuch", "no adapter nosuch")):
+        assert cli("history", wrong).code == 1 and word in cli("history", wrong).err
+    assert "no adapter nosuch" in cli("delete", "nosuch").err
+    assert "graftwork delete alpha --all-versions" in cli("delete", "alpha").err
+
+
+def test_a_search_says_that_there_is_more(cli: Cli, outline: Outline, tmp_path: Path) -> None:
+    for number in (1, 2):
+        cli("push", str(write_lora(tmp_path / str(number), outline, seed=number)), f"alpha:{number}.0.0")
+    assert cli("search", "--limit", "2").err == ""
+    first = cli("search", "--limit", "1", "-o", "json")
+    assert len(first.json()) == 1 and "there are more" in first.err
+
+
 def test_verify_exits_1_where_something_is_missing(cli: Cli, adapter: Path, tmp_path: Path) -> None:
     digest = cli("push", str(adapter), "alpha", "-o", "json").json()["manifest"]["files"][0]["digest"]
     assert cli("verify", "-o", "json").json()["problems"] == []

@@ -19,6 +19,8 @@ from graftwork.gateway.app import build_app
 from graftwork.settings import Settings
 
 PAGES = [named(page) for page in pages()]
+#: What kinds of events look like: a thing, and what was done to it.
+_EVENT = re.compile(r"[a-z]+(?:_[a-z]+)*\.(?:set|began|rolled_back|[a-z_]+ed)")
 _TEST_ID = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -135,6 +137,17 @@ def test_cases_are_listed_once_each() -> None:
     cases = [row[0] for row in rows_of("tests/CASES.md")[1:]]
     assert len(set(cases)) == len(cases)
     assert all(re.fullmatch(r"[TR]\d+", case) for case in cases)
+
+
+def test_every_kind_of_event_is_declared() -> None:
+    """Whoever asks for another kind than `KINDS` has is told that there is none."""
+    from graftwork.registry.subjects import KINDS
+
+    written = set[str]()
+    for file in (ROOT / "src" / "graftwork").rglob("*.py"):
+        texts = (node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant))
+        written |= {text for text in texts if isinstance(text, str) and _EVENT.fullmatch(text)}
+    assert written and written <= KINDS
 
 
 def test_every_room_of_the_house_is_in_the_architecture() -> None:

@@ -16,7 +16,7 @@ from graftwork.access.events import append
 from graftwork.client import Client
 from graftwork.client import events as client_events
 from graftwork.db import Database
-from graftwork.errors import Conflict, Damaged, InvalidRequest, Unavailable
+from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Unavailable
 from graftwork.gateway import events as doors
 from graftwork.protocol.resource import API_VERSION
 from support.evaluations import task
@@ -59,6 +59,18 @@ def test_events_come_page_by_page_and_by_filter(busy: Served) -> None:
     assert [event["position"] for event in busy.client.events.list(subject="bases/fake-base")] == [1]
     assert busy.client.events.list(until="2000-01-01T00:00:00+02:00") == busy.client.events.list(actor="you") == []
     assert len(busy.client.events.list(since="2000-01-01T00:00:00+02:00")) == 4
+
+
+def test_a_filter_that_nothing_can_fit_is_refused_with_what_may_be_meant(busy: Served) -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"'version\.promted'\. Did you mean version\.promoted\? There are adapter\."
+    ):
+        busy.client.events.list(kind="version.promted")
+    assert busy.http.get("/api/v1/events", params={"kind": "x", "follow": "true"}).status_code == 400
+    for subject in ("foo", "adapters/nosuch"):
+        with pytest.raises(NotFound, match=f"No event is about '{subject}'. A subject is adapters/NAME"):
+            busy.client.events.list(subject=subject)
+    assert busy.client.events.list(subject="adapters/alpha", kind="hold.set") == []
 
 
 def test_whatever_changes_is_told_under_its_subject(busy: Served) -> None:

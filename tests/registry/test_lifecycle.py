@@ -141,6 +141,14 @@ def test_a_policy_may_demand_staging_first_except_of_what_a_rollback_brings_back
     assert two.registry.rollback("local", "tone", actor="me").semver == "1.0.0"
 
 
+def test_a_policy_that_is_not_there_cannot_be_taken_away(two: Desk) -> None:
+    two.demand("serving", adapter="tone")
+    two.lifecycle.set_policy("local", None, adapter="tone", actor="me")
+    for adapter in ("tone", None):
+        with pytest.raises(NotFound, match="No policy was set for"):
+            two.lifecycle.set_policy("local", None, adapter=adapter, actor="me")
+
+
 def test_an_adapters_own_policy_holds_instead_of_its_tenants(two: Desk) -> None:
     two.push(3, "voice")
     reader = SnapshotReader(two.database)

@@ -46,12 +46,25 @@ def test_pushes_without_a_version_count_the_last_place_up(desk: Desk) -> None:
 def test_second_push_of_the_same_bytes_is_the_same_version(desk: Desk) -> None:
     first = desk.push(1, metadata={"a": 1})
     desk.push(2)
-    again, created = desk.try_push(1, metadata={"a": 2})
-    assert not created
-    assert again == first
-    assert again.metadata == {"a": 1}
+    for said in (None, {}, {"a": 1}):
+        again, created = desk.try_push(1, metadata=said)
+        assert not created
+        assert again == first
+        assert again.metadata == {"a": 1}
     assert desk.try_push(1, semver="1.0") == (first, False)
     assert len(desk.registry.history("local", "tone")) == 3  # adapter created, two versions
+
+
+def test_the_same_bytes_with_other_metadata_are_a_conflict_naming_the_fields(desk: Desk) -> None:
+    """What was said is never dropped without a word; what was not said contradicts nothing."""
+    registered = {"task": "chat", "training": {"metrics": {"loss": 0.5, "lr": 1}}, "language": ["en", "de"]}
+    first = desk.push(1, metadata=registered)
+    assert desk.try_push(1, metadata={"training": {"metrics": {"loss": 0.5}}, "language": ["en", "de"]})[0] == first
+    with pytest.raises(Conflict, match=r"tone:1\.0\.0 has these bytes and other metadata: training\.metrics\.loss, "
+                       r"language, license\."):  # fmt: skip
+        desk.try_push(1, metadata={"task": "chat", "training": {"metrics": {"loss": 0.4}}, "language": ["en"],
+                                   "license": "mit"})  # fmt: skip
+    assert len(desk.registry.history("local", "tone")) == 2 and desk.push(1, "copy", metadata={"license": "mit"})
 
 
 def test_the_same_bytes_with_another_explicit_version_are_a_conflict_naming_the_first(desk: Desk) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graftwork.access import events
+from graftwork.adapters.kinds import KIND_NAMES, all_kinds
 from graftwork.db.index_terms import version_key
 from graftwork.db.schema import evaluations, metrics
 from graftwork.errors import GraftworkError, InvalidRequest, NotFound
@@ -199,6 +200,23 @@ def test_fields_of_versions_files_and_pointers(filled: Desk) -> None:
     assert found(filled, "created_at < 2026-01-31") == found(filled, "created_at > 2026-01-31") == set()
 
 
+def test_a_digest_is_found_by_its_first_digits_as_references_and_tables_write_it(filled: Desk) -> None:
+    digest = filled.registry.show("local", "tone-1:1.0.1").digest
+    for said in (digest, digest[:19], digest[7:19], digest[7:]):
+        assert found(filled, f"digest = {said}") == {"tone-1:1.0.1"}
+    assert len(found(filled, f"base_digest in ({'b' * 12})")) == len(ROWS)
+    assert found(filled, f"not digest = {digest[:20]} and name = tone-1") == {f"tone-1:1.0.{n}" for n in (0, 2, 3)}
+
+
+def test_versions_that_are_sorted_by_their_number_say_it_as_people_do(filled: Desk) -> None:
+    rows = Searches(filled.database).find("local", "name = tone-1", sort="version desc").items
+    assert [row.value for row in rows] == ["1.0.3", "1.0.2", "1.0.1", "1.0.0"]
+
+
+def test_kinds_in_filters_are_those_that_there_are() -> None:
+    assert {kind.name for kind in all_kinds().values()} == set(KIND_NAMES)
+
+
 def test_what_was_said_of_versions_is_found_while_it_stands(desk: Desk) -> None:
     searches = Searches(desk.database)
     for content in (1, 2):
@@ -276,6 +294,10 @@ def test_the_parser_raises_nothing_else(text: str) -> None:
         ("stage < x", 1, "has no order"),
         ('task = "x', 8, "no end"),
         ("version > foo", 11, "semantic version"),
+        ("stage = producton", 9, r"no stage is 'producton'\. Did you mean production\?"),
+        ("rank = 1 or kind in (lora, lorra)", 28, "Did you mean lora"),
+        ("digest = abc", 10, "12 to 64 lower-case hex digits"),
+        ("base_digest < abc", 1, "has no order"),
         ("created_at > soon", 14, "no date"),
         ("task = é", 8, "put text into quotes"),
         ("a" * 5000, 4097, "at most 4096"),

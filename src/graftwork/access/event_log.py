@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from graftwork.access.events import Event
 from graftwork.db import Database
 from graftwork.db.canonical import parse
 from graftwork.db.schema import events
-from graftwork.errors import Damaged, Unavailable
+from graftwork.errors import Damaged, InvalidRequest, NotFound, Unavailable, meant
 
 PAGE = 1000
 
@@ -77,6 +77,24 @@ class EventLog:
         query = select(events).where(events.c.tenant == tenant, *wanted.conditions())
         with self._database.reading() as tx:
             return [Event.from_row(row) for row in tx.execute(query.order_by(events.c.position).limit(limit))]
+
+    def check_kind(self, tenant: str, kind: str, known: Collection[str]) -> None:
+        """Raises InvalidRequest for a kind that is none of the known, unless a tenant's log has it all the same."""
+        if kind not in known and not self._has(tenant, events.c.kind == kind):
+            raise InvalidRequest(f"No event is of the kind {kind[:64]!a}. {meant(kind, known)}", field="kind")
+
+    def check_subject(self, tenant: str, subject: str) -> None:
+        """Raises NotFound where none of a tenant's events is about that."""
+        if not self._has(tenant, events.c.subject == subject):
+            raise NotFound(
+                f"No event is about {subject[:512]!a}. A subject is adapters/NAME, bases/NAME or the like, or for a "
+                "whole tenant a word such as policy, retention or gc."
+            )
+
+    def _has(self, tenant: str, wanted: ColumnElement[bool]) -> bool:
+        query = select(events.c.position).where(events.c.tenant == tenant, wanted).limit(1)
+        with self._database.reading() as tx:
+            return tx.execute(query).first() is not None
 
     def links(self, tenant: str, after: int, limit: int) -> list[dict[str, Any]]:
         """The whole chain's next events: this tenant's whole, others' as position, previous hash and hash."""

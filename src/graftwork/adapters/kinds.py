@@ -7,15 +7,15 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from graftwork.adapters.folder import AdapterFolder
-from graftwork.adapters.outline import Outline
-from graftwork.adapters.tensor_entry import TensorEntry
 from graftwork.errors import Refused
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # whoever reads the table alone needs neither numpy nor torch
     import torch
 
+    from graftwork.adapters.folder import AdapterFolder
+    from graftwork.adapters.outline import Outline
     from graftwork.adapters.serving_form import ServingForm
+    from graftwork.adapters.tensor_entry import TensorEntry
 
 #: PEFT's `peft_type`, or the word for another library's format, to the import path of the kind's class.
 ADAPTER_KINDS = {
@@ -30,6 +30,9 @@ ADAPTER_KINDS = {
     "PROMPT_TUNING": "graftwork.adapters.prompt_learning.prompt:PromptTuning",
     "P_TUNING": "graftwork.adapters.prompt_learning.prompt:PTuning",
 }
+
+#: What versions' kinds are called, as each class calls its own.
+KIND_NAMES = tuple(sorted(key.lower().replace("_", "-") for key in ADAPTER_KINDS))
 
 Support = Literal["served", "refused"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from graftwork.cli.context import OutputFormat, context_of
-from graftwork.cli.output import Columns, Row, print_table, size, write
+from graftwork.cli.output import Columns, Row, as_json, print_table, size, write
 from graftwork.cli.registry import Name
 from graftwork.cli.verb import add_verb
 from graftwork.errors import InvalidRequest
@@ -61,7 +61,7 @@ def trend(
         "change": lambda row: None if row["delta"] is None else f"{row['delta']:+.3g} {row['direction']}",
         "n": lambda row: row["n"],
     }
-    write(found, context.output, lambda: print_table(points, columns, empty=f"No version of {name} has {metric}."))
+    write(found, context.output, lambda: print_table(points, columns, empty=""))
 
 
 def _print_comparison(found: Row, tell: Any) -> None:
@@ -131,7 +131,7 @@ def _column(at: int) -> Any:
 
 def _difference(at: int) -> Any:
     def cell(row: Row) -> str:
-        told = str(row["values"][at])
+        told = "-" if (value := row["values"][at]) is None else as_json(value)
         return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
 
     return cell

@@ -117,9 +117,16 @@ def size(bytes_: int) -> str:
     return f"{amount:.3g} TB"
 
 
+def as_json(value: object) -> str:
+    """A value for people, as it is written in JSON but for the quotes of a text."""
+    if value is None or isinstance(value, bool | Mapping | list | tuple):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
 def _cell(value: object) -> str:
     if value is None or value == "" or value == [] or value == ():
         return "-"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
-    return str(value)
+        return ", ".join(map(as_json, value))
+    return as_json(value)

@@ -10,7 +10,7 @@ import typer
 
 from graftwork.cli.context import context_of
 from graftwork.cli.metadata import flat, read_options
-from graftwork.cli.output import Row, print_facts, print_table, short_hex, size, write
+from graftwork.cli.output import Row, as_json, print_facts, print_table, short_hex, size, write
 from graftwork.cli.verb import add_verb
 
 Reference = Annotated[str, typer.Argument(metavar="REF", help="NAME, NAME:1.4.0, NAME@alias or NAME@sha256:…")]
@@ -114,7 +114,16 @@ def promote(ctx: typer.Context, reference: Reference, reason: Reason = None) -> 
     """Put a version into production: from now on it answers to the bare name."""
     context = context_of(ctx)
     with context.client() as client:
+        before = client.show(reference)
         version = client.promote(reference, reason=reason)
+        versions = client.versions(version["adapter"])
+    label = f"{version['adapter']}:{version['semver']}"
+    if before["stage"] == "production":
+        newest = f"{version['adapter']}:{versions[0]['semver']}"
+        other = "" if newest == label else f" To promote the newest: graftwork promote {newest}."
+        print(f"graftwork: {label} is in production already; nothing changed.{other}", file=sys.stderr)
+    elif label != reference and len(versions) > 1:
+        print(f"graftwork: {reference} meant {label}.", file=sys.stderr)
     write(version, context.output, lambda: print_version(version))
 
 
@@ -227,7 +236,9 @@ def print_version(version: Row) -> None:
             "tensors": len(account.get("tensors", ())) or None,
             "files": [file["path"] for file in version["manifest"]["files"]],
             "content": version["semantic_digest"],
-            "metadata": [f"{key}={value}" for key, value in flat(version["metadata"]) if not key.startswith(_SHOWN)],
+            "metadata": [
+                f"{key}={as_json(value)}" for key, value in flat(version["metadata"]) if not key.startswith(_SHOWN)
+            ],
             "created": f"{version['created_at']} by {version['created_by']}",
         }
     )
@@ -246,7 +257,7 @@ def _details(payload: Row) -> str:
     ]
     if not moves:
         moves = [f"{change['version']} → {change['to']}" for change in payload.get("stages", ())]
-    if not moves and "version" in payload:
+    if not moves and payload.get("version") is not None:
         moves = [str(payload["version"])]
     reason = payload.get("reason") or payload.get("message")
     return "; ".join([*moves, *([str(reason)] if reason else [])])

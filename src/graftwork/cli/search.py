@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -41,7 +42,8 @@ def search(
     """Find versions by what was registered, measured and said of them."""
     context = context_of(ctx)
     with context.client() as client:
-        found = client.searches.find(filter, text=text, sort=sort, limit=limit)
+        found = client.searches.find(filter, text=text, sort=sort, limit=limit + 1)
+    found, more = found[:limit], len(found) > limit
     columns = {
         "version": lambda row: f"{row['adapter']}:{row['semver']}",
         "stage": lambda row: row["stage"],
@@ -54,6 +56,8 @@ def search(
         "digest": lambda row: short_hex(row["digest"]),
     }
     write(found, context.output, lambda: print_table(found, columns, empty="No version fits.", least="base"))
+    if more:
+        print(f"graftwork: these are the first {limit}, and there are more: say --limit.", file=sys.stderr)
 
 
 def describe(

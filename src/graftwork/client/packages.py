@@ -90,7 +90,9 @@ class Packages:
             self._check_base(package.record)
             check_signatures(package, public_key)
             evaluations = checked_kept(package)
-            metadata, notes = metadata_of(package, origin, self._is_here)
+            metadata, notes = Json(), list[str]()
+            if not self._is_here(f"{name}@{package.record.digest}"):  # of what is here the metadata stay
+                metadata, notes = metadata_of(package, origin, self._is_here)
             version = push_version(self._wire, name, package.manifest, package.files, version=semver, metadata=metadata)
             return {**version, **self._add_kept(version, package, evaluations), "notes": notes}
 

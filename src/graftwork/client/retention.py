@@ -7,8 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from graftwork.client.wire import Json, Wire
-from graftwork.errors import InvalidRequest
-from graftwork.registry.reference import Newest, parse_reference
+from graftwork.registry.reference import Newest, parse_reference, whole_adapter
 
 
 class Holds:
@@ -47,13 +46,9 @@ class Retention:
             Held: `holders` says who needs it.
             InvalidRequest: a bare name, as a model one version and as what is deleted all of them.
         """
-        if isinstance(parse_reference(reference).selector, Newest):
-            raise InvalidRequest(
-                f"{reference} is a whole adapter; say which of its versions to delete ({reference}:1.0.0), or delete "
-                "the adapter with all of them.",
-                field="reference",
-            )
         version = self._wire.json("GET", "/api/v1/versions", params={"reference": reference})
+        if isinstance(parse_reference(reference).selector, Newest):
+            raise whole_adapter(version["adapter"])
         door = f"/api/v1/adapters/{quote(version['adapter'])}/versions/{quote(version['semver'])}"
         return self._delete(door, reason)
 

@@ -24,6 +24,7 @@ from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import Services, services_of, tenant_of
 from graftwork.protocol.errors import kind_of, problem
 from graftwork.protocol.events import ChainPage, EventList, HeadAnswer, VerificationAnswer, VerifyBody
+from graftwork.registry.subjects import KINDS
 
 router = APIRouter(tags=["events"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 
@@ -36,7 +37,7 @@ HEARTBEAT_S = 15.0
 #: Events that are read at once for a follower, and only when it has taken those before.
 AT_ONCE = 100
 
-_LIST: dict[str, Any] = ours({200: EventList}, errors=(400,))
+_LIST: dict[str, Any] = ours({200: EventList}, errors=(400, 404))
 _LIST["responses"]["200"]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
 _VERIFY: dict[str, Any] = ours({200: VerificationAnswer}, body=VerifyBody, errors=(503,))
 _VERIFY["requestBody"]["required"] = False
@@ -55,8 +56,13 @@ async def list_events(
     page_token: str = Query(""),
     follow: bool = Query(False, include_in_schema=False),  # whoever tries out all doors would wait for ever
 ) -> Response:
-    """The caller's events in order, page by page; with `follow=true` as server-sent events, those to come too."""
+    """The caller's events in order, page by page; with `follow=true` as server-sent events, those to come too.
+
+    404 where no event is about the subject; who follows may wait for the first one.
+    """
     services, tenant = services_of(request), tenant_of(request)
+    if kind:
+        await run_in_threadpool(services.events.check_kind, tenant, kind, KINDS)
     wanted = Wanted(kind, subject, actor, after, _time(since, "since"), _time(until, "until"))
     if follow:
         last = _position(request.headers.get("last-event-id", ""), "Last-Event-ID")
@@ -64,6 +70,8 @@ async def list_events(
         return EventStream(stream, source=stream, headers={})
     wanted = replace(wanted, after=max(after, _position(page_token, "page_token")))
     found = await run_in_threadpool(services.events.page, tenant, wanted, page_size + 1)
+    if subject and not found:
+        await run_in_threadpool(services.events.check_subject, tenant, subject)
     token = str(found[page_size - 1].position) if len(found) > page_size else None
     return JSONResponse({"events": [event.to_json() for event in found[:page_size]], "next_page_token": token})
 

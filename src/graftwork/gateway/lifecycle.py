@@ -125,7 +125,7 @@ async def set_policy(request: Request, reason: ReasonQuery = None) -> Response:
     return await _set_policy(request, None, reason)
 
 
-@router.delete("/policy", status_code=204, openapi_extra=ours({204: None}, errors=(400, 403, 412)))
+@router.delete("/policy", status_code=204, openapi_extra=ours({204: None}, errors=(400, 403, 404, 412)))
 async def remove_policy(request: Request, reason: ReasonQuery = None) -> Response:
     """Demand nothing any more."""
     return await _remove_policy(request, None, reason)

@@ -8,7 +8,7 @@ from typing import Any
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.db import Database, Transaction
-from graftwork.errors import Forbidden, InvalidRequest, PreconditionFailed
+from graftwork.errors import Forbidden, InvalidRequest, NotFound, PreconditionFailed
 from graftwork.registry import pointers
 from graftwork.registry.changes import apply
 from graftwork.registry.idempotency import Once, once_only
@@ -169,6 +169,7 @@ class Lifecycle:
 
         Raises:
             PreconditionFailed: it is another one.
+            NotFound: it is to be taken away, and none was set there.
         """
         place = WHOLE_TENANT if adapter is None else adapter
         with self._database.transaction() as tx:
@@ -178,6 +179,9 @@ class Lifecycle:
             now = own or policies.policy_at(tx, tenant, WHOLE_TENANT) or OPEN
             if if_match not in (None, now.etag, ABSENT if own is None else PRESENT):
                 raise PreconditionFailed("The policy has changed since you read it; look again.")
+            if policy is None and own is None:
+                whose = "the tenant" if adapter is None else f"{adapter} of its own"
+                raise NotFound(f"No policy was set for {whose}, so there is none to take away.")
             policies.put(tx, tenant, place, policy, actor=actor, reason=reason, at=self._now())
 
     def _now(self) -> str:
@@ -189,7 +193,7 @@ def _found(
 ) -> tuple[AdapterView, Version]:
     wanted = parsed(reference)
     view = view_for(tx, tenant, wanted)
-    found = find(view, wanted)
+    found = find(tx, view, wanted)
     if if_match not in (None, PRESENT, found.etag):
         raise PreconditionFailed(f"{found.label} has changed since you read it; look again.")
     return view, found

@@ -1,4 +1,4 @@
-"""completed: a version's metadata as they are frozen: what was said, and what the files and the base say."""
+"""completed: a version's metadata as they are frozen, from what was said, the files and the base; and `changed`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graftwork.adapters.outline import Outline
 from graftwork.errors import InvalidMetadata
+from graftwork.registry.frozen import freeze
 
 if TYPE_CHECKING:
     from graftwork.adapters.identity import AdapterIdentity
@@ -30,6 +31,18 @@ def completed(
     base = {"id": outline.source, "revision": outline.revision} | _present(said.get("base", {}))
     base = _agreed("base", base, {"weights_digest": outline.weights_digest})
     return {**said, "base": base, "adapter": _agreed("adapter", said.get("adapter", {}), files)}
+
+
+def changed(said: Mapping[str, Any], registered: Mapping[str, Any], before: str = "") -> list[str]:
+    """Fields, with dots, of which something else was said than is registered; what was not said is none of them."""
+    found: list[str] = []
+    for field, value in said.items():
+        known = registered.get(field)
+        if isinstance(value, Mapping):
+            found += changed(value, known if isinstance(known, Mapping) else {}, f"{before}{field}.")
+        elif freeze(value) != freeze(known):
+            found.append(f"{before}{field}")
+    return found
 
 
 def _agreed(section: str, said: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:

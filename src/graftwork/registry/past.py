@@ -61,6 +61,11 @@ def moves_of(events: Iterable[Event], alias: str) -> list[Event]:
     return [event for event in events if any(move["alias"] == alias for move in event.payload.get("moves", ()))]
 
 
+def aliases_in(events: Iterable[Event]) -> set[str]:
+    """Every alias that these events moved."""
+    return {move["alias"] for event in events for move in event.payload.get("moves", ())}
+
+
 def until(events: Sequence[Event], at: str | None) -> list[Event]:
     """The events that had happened at a time; None is now."""
     last = max((event.position for event in events if at is None or event.at <= at), default=0)

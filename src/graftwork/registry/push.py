@@ -146,6 +146,7 @@ class PushService:
                 account=account.to_json(),
                 semantic_digest=identity.semantic_digest,
                 metadata=completed(said, outline, identity, kind=kind, rank=account.rank),
+                said=said,
                 described=described_by(folder),
                 actor=actor,
                 once=once,

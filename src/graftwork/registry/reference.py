@@ -15,6 +15,8 @@ from graftwork.registry.semantic_version import parse_semver
 MAX_LENGTH = 512
 SCHEMES = ("adapters:/", "models:/")
 DIGEST = re.compile(r"sha256:[0-9a-f]{12,64}", re.ASCII)
+#: Sorts behind every digit of a digest, so that those between a prefix and the prefix with it are those that begin so.
+BEYOND_HEX = "g"
 DIGITS = re.compile(r"[0-9]+", re.ASCII)
 SEQUENCE = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 
@@ -100,6 +102,15 @@ def parse_reference(text: str) -> Reference:
 def place_of(name: str, version: str) -> str:
     """The reference to a version that a path names by its number or its digest."""
     return f"{name}{'@' if version.startswith('sha256:') else ':'}{version}"
+
+
+def whole_adapter(name: str) -> InvalidRequest:
+    """What is said to whoever asks to delete a version by a bare name."""
+    return InvalidRequest(
+        f"{name} is a whole adapter; say which of its versions to delete ({name}:1.0.0), or delete all of them: "
+        f"`graftwork delete {name} --all-versions`, or DELETE /api/v1/adapters/{name}.",
+        field="reference",
+    )
 
 
 def _parse(text: str, *, uri: bool) -> Reference:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from graftwork.access import events
 from graftwork.db import Transaction
 from graftwork.errors import Conflict
 from graftwork.registry import adapters, bases, versions
 from graftwork.registry.lineage.recording import record
+from graftwork.registry.metadata import changed
 from graftwork.registry.reading import whole
 from graftwork.registry.search.indexing import NOTHING, Described, index
 from graftwork.registry.semantic_version import next_semver
@@ -19,8 +22,13 @@ CREATED = "version.created"
 ADAPTER_CREATED = "adapter.created"
 
 
-def register(tx: Transaction, pushed: Version, described: Described = NOTHING) -> tuple[Version, bool]:
+def register(
+    tx: Transaction, pushed: Version, described: Described = NOTHING, *, said: Mapping[str, Any]
+) -> tuple[Version, bool]:
     """Give the version its sequence number and, where it has none, its semantic version, and write it.
+
+    Args:
+        said: what of its metadata somebody said; where these bytes are registered already, it must be as it is there.
 
     Returns:
         The version, and whether it is new: the same bytes under the same name are the version they were
@@ -33,7 +41,7 @@ def register(tx: Transaction, pushed: Version, described: Described = NOTHING) -
     taken = versions.taken(tx, pushed.tenant, pushed.adapter)
     for one in taken:  # all of them first: which version has these bytes says more
         if one.digest == pushed.digest and one.deleted_at is None:
-            return _existing(tx, replace(pushed, sequence=one.sequence), one.semver), False
+            return _existing(tx, replace(pushed, sequence=one.sequence), one.semver, said), False
     for one in taken:
         if one.semver == pushed.semver:
             raise _number_taken(pushed, one)
@@ -50,7 +58,7 @@ def _number_taken(pushed: Version, by: Taken) -> Conflict:
     return Conflict(f"{pushed.label} is there already with other bytes ({by.digest}); versions are immutable: {advice}")
 
 
-def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:
+def _existing(tx: Transaction, pushed: Version, semver: str, said: Mapping[str, Any]) -> Version:
     if pushed.semver not in ("", semver):
         raise Conflict(
             f"These bytes are {pushed.adapter}:{semver} already ({pushed.digest}); the same content cannot "
@@ -61,6 +69,12 @@ def _existing(tx: Transaction, pushed: Version, semver: str) -> Version:
         raise Conflict(
             f"{found.label} has these bytes, accounted against the base {found.base} ({found.base_digest}), "
             f"not {pushed.base} ({pushed.base_digest}); push them under another name."
+        )
+    if fields := changed(said, found.metadata or {}):
+        raise Conflict(
+            f"{found.label} has these bytes and other metadata: {', '.join(fields[:8])}{', …' if fields[8:] else ''}. "
+            "What was registered is immutable: push without metadata to leave it as it is, or under another name; what "
+            "you learned since is an evaluation, a tag, a document or a fact of lineage."
         )
     return found
 

@@ -13,13 +13,13 @@ from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.bundle import Manifest
 from graftwork.artifacts.digest import check_digest
 from graftwork.db import Database, Transaction
-from graftwork.errors import InvalidRequest, NotFound
+from graftwork.errors import InvalidRequest, NotFound, meant
 from graftwork.registry import adapters, pointers, versions
 from graftwork.registry.adapters import AdapterSummary
 from graftwork.registry.changes import apply
 from graftwork.registry.idempotency import Once, once_only
 from graftwork.registry.page import Page, check_page_size
-from graftwork.registry.past import Pointer, moves_of, pointers_in, until, view_at
+from graftwork.registry.past import Pointer, aliases_in, moves_of, pointers_in, until, view_at
 from graftwork.registry.reading import find, nowhere, parsed, view_for, view_of, whole
 from graftwork.registry.reference import Reference, Sequence
 from graftwork.registry.registration import register
@@ -63,6 +63,7 @@ class Registry:
         account: Mapping[str, Any],
         semantic_digest: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        said: Mapping[str, Any] | None = None,
         described: Described = NOTHING,
         actor: str,
         once: Once | None = None,
@@ -75,11 +76,13 @@ class Registry:
         files say of it (`described`).
 
         Args:
+            said: what of the metadata somebody said, where some of it was filled in; else all of it.
             still_stored: called in the transaction before a row is written; raises where blobs are gone.
 
         Raises:
-            Conflict: the bytes have another version number under this name, or were accounted against another
-                base; or the version number has other bytes; or the metadata say that it comes from itself.
+            Conflict: the bytes have another version number or other metadata under this name, or were accounted
+                against another base; or the version number has other bytes; or the metadata say that it comes from
+                itself.
             NotFound: a parent that the metadata name is no version of this tenant.
         """
         version = Version(
@@ -104,7 +107,7 @@ class Registry:
 
         def change() -> tuple[Version, bool]:
             still_stored(tx)
-            return register(tx, version, described)
+            return register(tx, version, described, said=(metadata or {}) if said is None else said)
 
         with self._database.transaction() as tx:
             return once_only(tx, version.tenant, once, change, now=self._clock())
@@ -147,7 +150,7 @@ class Registry:
             if at is None:
                 return whole(tx, resolve(tx, tenant, wanted))
             view = view_for(tx, tenant, wanted)
-            found = find(view_at(tx, view, at), wanted)
+            found = find(tx, view_at(tx, view, at), wanted)
             if view.find(Sequence(found.sequence)) is None:  # though its bytes may have been pushed again
                 raise NotFound(f"{found.label} has been deleted since; `graftwork history {view.name}` tells of it.")
             return versions.version_at(tx, found.tenant, found.adapter, found.sequence).with_state(found.state())
@@ -183,10 +186,14 @@ class Registry:
         check_name(alias, what="alias")
         wanted = parsed(target)
         if wanted.name != name:
-            raise InvalidRequest(f"The alias of {name} cannot point at a version of {wanted.name}.", field="target")
+            example = f"{name}:{wanted.name if wanted.name[0].isdigit() else '1.0.0'}"
+            raise InvalidRequest(
+                f"An alias of {name} cannot point at {wanted}, a version of {wanted.name}: write {example}.",
+                field="target",
+            )
         with self._database.transaction() as tx:
             view = view_for(tx, tenant, wanted)
-            found = find(view, wanted)
+            found = find(tx, view, wanted)
             change = pointers.plan_alias(view.aliases, alias, found, expected=expected)
             apply(tx, view, change, actor=actor, reason=reason, at=self._now())
             return whole(tx, found)
@@ -228,7 +235,7 @@ class Registry:
 
         def change() -> tuple[Version, bool]:
             view = view_for(tx, tenant, wanted)
-            found = find(view, wanted)
+            found = find(tx, view, wanted)
             step = pointers.plan_promote(view.aliases, found, view.standing.policy)
             apply(tx, view, step, actor=actor, reason=reason, at=self._now())
             return whole(tx, found), False
@@ -279,13 +286,20 @@ class Registry:
         """Every event about an adapter, the oldest first; or only those that moved one of its aliases.
 
         Also of one that was deleted.
+
+        Raises:
+            NotFound: it never had such an alias.
         """
         check_name(name, what="adapter")
         with self._database.reading() as tx:
             if adapters.last_sequence(tx, tenant, name) is None:
                 raise nowhere(name)
             found = events.read_events(tx, tenant, subject_of(name))
-        return found if alias is None else moves_of(found, check_name(alias, what="alias"))
+        if alias is None:
+            return found
+        if not (moves := moves_of(found, check_name(alias, what="alias"))):
+            raise NotFound(f"{name} never had an alias {alias}. {meant(alias, aliases_in(found))}")
+        return moves
 
     def _now(self) -> str:
         return timestamp(self._clock())

@@ -8,14 +8,11 @@ from sqlalchemy.sql import ColumnElement
 from graftwork.access.names import check_name
 from graftwork.db import Transaction
 from graftwork.db.schema import versions
-from graftwork.errors import NotFound
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.pointers import PRODUCTION
-from graftwork.registry.reading import nowhere, parsed
-from graftwork.registry.reference import Alias, Digest, Newest, Reference, Semver, Sequence
+from graftwork.registry.reading import missing, nowhere, parsed
+from graftwork.registry.reference import BEYOND_HEX, Alias, Digest, Newest, Reference, Semver, Sequence
 from graftwork.registry.versions import LIGHT, LIVE, Version
-
-_BEYOND_HEX = "g"
 
 
 def resolve(tx: Transaction, tenant: str, wanted: Reference | str) -> Version:
@@ -32,7 +29,7 @@ def resolve(tx: Transaction, tenant: str, wanted: Reference | str) -> Version:
     own = and_(versions.c.tenant == tenant, versions.c.adapter == name, LIVE)
     rows = tx.execute(select(*LIGHT).where(own, _selected(reference, pointers, own)).limit(2)).all()
     if len(rows) != 1:
-        raise _missing(tx, own, reference)
+        raise missing(tx, tenant, reference)
     version = Version.from_row(rows[0])
     return version.with_aliases(alias for alias, sequence in pointers.items() if sequence == version.sequence)
 
@@ -48,7 +45,7 @@ def _selected(reference: Reference, pointers: dict[str, int], own: ColumnElement
         case Semver(version):
             return versions.c.semver == version
         case Digest(prefix):
-            return and_(versions.c.digest >= prefix, versions.c.digest < prefix + _BEYOND_HEX)
+            return and_(versions.c.digest >= prefix, versions.c.digest < prefix + BEYOND_HEX)
         case Sequence(number):
             return sequence == number
         case Alias(alias):
@@ -57,9 +54,3 @@ def _selected(reference: Reference, pointers: dict[str, int], own: ColumnElement
             return sequence == pointers[PRODUCTION]
     newest: Select[tuple[int]] = select(func.max(sequence)).where(own)
     return sequence == newest.scalar_subquery()
-
-
-def _missing(tx: Transaction, own: ColumnElement[bool], reference: Reference) -> NotFound:
-    if tx.execute(select(versions.c.sequence).where(own).limit(1)).first() is None:
-        return nowhere(reference.name)
-    return NotFound(f"There is no version {reference}. `graftwork list {reference.name}` shows what there is.")

@@ -1,4 +1,4 @@
-"""Subjects: what an event says that it is about; and the kinds of events that others read than write them."""
+"""Subjects: what an event says that it is about; and what kinds of events there are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,29 @@ ADAPTERS = "adapters/"
 VERSION_DELETED: Final = "version.deleted"
 ADAPTER_DELETED: Final = "adapter.deleted"
 SIGNATURE_ADDED: Final = "signature.added"
+
+#: Every kind of event, so that who asks for one that is none is told so.
+KINDS: Final = frozenset({
+    "adapter.created", ADAPTER_DELETED, "adapter.described",
+    "alias.removed", "alias.set",
+    "base.created", "base.stored",
+    "document.added",
+    "evaluation.added",
+    "gc.began", "gc.ended",
+    "hold.released", "hold.set",
+    "lineage.added",
+    "policy.removed", "policy.set",
+    "retention.removed", "retention.set",
+    "rollout.aborted", "rollout.completed", "rollout.held", "rollout.mirror_set", "rollout.passed", "rollout.paused",
+    "rollout.promoted", "rollout.resumed", "rollout.started", "rollout.superseded", "rollout.waited", "rollout.warmed",
+    "rollout.weight_set",
+    SIGNATURE_ADDED,
+    "stage.set",
+    "tag.removed", "tag.set",
+    "task.removed", "task.set",
+    "version.approved", "version.created", VERSION_DELETED, "version.deprecated", "version.promoted",
+    "version.rejected", "version.rolled_back", "version.undeprecated",
+})  # fmt: skip
 
 
 def subject_of(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graftwork.artifacts.bundle import BundleFile, Manifest
-from graftwork.errors import InvalidRequest
+from graftwork.errors import InvalidRequest, NotFound
 from graftwork.registry.evaluations import comparison
 from support.evaluations import inference, put
 
@@ -163,4 +163,7 @@ def test_a_trend_has_a_series_for_each_data_set_with_changes_from_version_to_ver
     assert [point["delta"] for point in huge["points"]] == [None, None]
     newest = book.evaluations.trend("local", "tone", "accuracy", limit=2)["series"]
     assert [len(one["points"]) for one in newest] == [1, 1]
-    assert book.evaluations.trend("local", "tone", "nope")["series"] == []
+    with pytest.raises(NotFound, match=r"No metric 'hug' .* Did you mean huge\? There are accuracy, huge\."):
+        book.evaluations.trend("local", "tone", "hug")
+    with pytest.raises(NotFound, match=r"No metric 'nope' was measured of these versions\."):
+        book.evaluations.compare("local", [A, B], metrics=["huge", "nope"])

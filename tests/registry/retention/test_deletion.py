@@ -43,7 +43,7 @@ def test_a_version_that_nobody_needs_is_gone_from_every_view(yard: Yard) -> None
     assert yard.delete("tone:1.0.1") == second
     assert semvers(yard) == ["1.0.0"]
     for reference in ("tone:1.0.1", "adapters:/tone/2", f"tone@{second.digest}"):
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFound, match=r"was deleted at 20.*`graftwork history tone` tells of it"):
             yard.desk.registry.show("local", reference)
         with pytest.raises(UnknownModel):
             reader.current().resolve("local", parse_reference(reference))
@@ -139,8 +139,10 @@ def test_another_tenants_versions_hold_nothing(yard: Yard, desk: Desk) -> None:
 
 def test_a_bare_name_is_refused_where_one_version_is_meant(yard: Yard) -> None:
     yard.push("tone", b"one")
-    with pytest.raises(InvalidRequest, match="whole adapter"):
+    with pytest.raises(InvalidRequest, match=r"whole adapter.*`graftwork delete tone --all-versions`"):
         yard.delete("tone")
+    with pytest.raises(NotFound, match="no adapter nosuch"):
+        yard.delete("nosuch")
     assert semvers(yard) == ["1.0.0"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,12 @@ from graftwork.adapters.files.json_file import CONFIG_NAME
 from graftwork.artifacts.stores import BlobStore
 from graftwork.db import Database, Transaction
 from graftwork.db.canonical import canonical, parse, sha256
-from graftwork.errors import Conflict, InvalidRequest, NotFound
+from graftwork.errors import Conflict, InvalidRequest, NotFound, meant
 from graftwork.registry import idempotency
 from graftwork.registry.evaluations import rows
 from graftwork.registry.evaluations.comparison import Side, compare
 from graftwork.registry.evaluations.examples import Scores, read_examples
+from graftwork.registry.evaluations.measured import measured
 from graftwork.registry.evaluations.rows import Evaluation
 from graftwork.registry.evaluations.trend import trend
 from graftwork.registry.idempotency import Once
@@ -135,6 +136,7 @@ class Evaluations:
             paired: test on the same examples where there are results by example.
 
         Raises:
+            NotFound: one of `metrics` was measured of none of them.
             Damaged: a stored file is missing or does not match its digest.
         """
         if not 2 <= len(references) <= MAX_COMPARED:
@@ -143,6 +145,10 @@ class Evaluations:
             versions = [whole(tx, resolve(tx, tenant, reference)) for reference in references]
             _check_different(versions)
             found = [rows.current(tx, version) for version in versions]
+        known = {measure.subject.metric for one in found for evaluation in one for measure in measured(evaluation)}
+        for metric in metrics:
+            if metric not in known:
+                raise _unknown_metric(metric, known, "these versions")
         sides = [
             Side(version, self._config(version), evaluations)
             for version, evaluations in zip(versions, found, strict=True)
@@ -155,6 +161,9 @@ class Evaluations:
 
         Args:
             limit: at most so many values, those of the newest versions.
+
+        Raises:
+            NotFound: there is no such adapter, or the metric was measured of none of its versions.
         """
         check_name(name, what="adapter")
         if not 1 <= limit <= MAX_TREND:
@@ -162,6 +171,8 @@ class Evaluations:
         with self._database.reading() as tx:
             check_adapter(tx, tenant, name)
             found = rows.with_metric(tx, tenant, name, metric, limit=limit)
+            if not found:
+                raise _unknown_metric(metric, rows.metrics_of(tx, tenant, name), f"a version of {name}")
         return {"adapter": name, "metric": metric, "series": trend(found, metric)}
 
     def _check_stored(self, tenant: str, body: EvaluationBody) -> None:
@@ -192,6 +203,10 @@ class Evaluations:
         except (ValueError, RecursionError):
             return {}
         return config if isinstance(config, dict) else {}
+
+
+def _unknown_metric(metric: str, known: Collection[str], of: str) -> NotFound:
+    return NotFound(f"No metric {metric[:128]!a} was measured of {of}. {meant(metric, known)}")
 
 
 def _check_different(versions: Sequence[Version]) -> None:

@@ -109,6 +109,12 @@ def with_metric(tx: Transaction, tenant: str, adapter: str, metric: str, *, limi
     return [Evaluation.from_row(row) for row in tx.execute(query.limit(limit))]
 
 
+def metrics_of(tx: Transaction, tenant: str, adapter: str) -> set[str]:
+    """What was measured of any version of an adapter, also in evaluations that others supersede."""
+    own = and_(metrics.c.tenant == tenant, metrics.c.adapter == adapter)
+    return set(tx.execute(select(metrics.c.name).where(own).distinct()).scalars())
+
+
 def held(tx: Transaction, tenant: str) -> set[tuple[str, int, str]]:
     """(adapter, sequence, digest) of every file that evaluations of the tenant's versions name."""
     query = select(evaluations.c.adapter, evaluations.c.sequence, evaluations.c.blobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graftwork.db import Transaction
-from graftwork.errors import InvalidRequest, NotFound
+from graftwork.errors import InvalidRequest, NotFound, meant
 from graftwork.registry import resolving, versions
 from graftwork.registry.lineage.edges import number_of
 from graftwork.registry.lineage.nodes import KINDS, Node, parse_node, version_node
@@ -21,7 +21,12 @@ def parse_end(text: str) -> Node | Reference:
     """
     kind, colon, rest = text.partition(":")
     if not colon or kind not in KINDS:
-        return parse_reference(text)
+        try:
+            return parse_reference(text)
+        except InvalidRequest as exc:
+            if colon and not rest[:1].isdigit() and "@" not in kind:
+                raise _no_kind(text, kind) from exc
+            raise
     if kind == "version" and not rest.startswith("sha256:"):
         return parse_reference(rest)
     return parse_node(text)
@@ -38,6 +43,15 @@ def resolve(tx: Transaction, tenant: str, end: Node | Reference) -> Node:
     if end.kind == "version" and number_of(tx, tenant, end) is None and not versions.has_digest(tx, tenant, end.name):
         raise NotFound(f"There is no version {end.name}. `graftwork list` shows what there is.")
     return end
+
+
+def _no_kind(text: str, kind: str) -> InvalidRequest:
+    hint = f"Did you mean dataset:{text[:80]}?" if "://" in text else meant(kind, KINDS)
+    return InvalidRequest(
+        f"{text[:80]!a} names neither a version (NAME:1.0.0, NAME@alias) nor a node (KIND:NAME): {kind[:40]!a} is no "
+        f"kind. {hint}",
+        field="node",
+    )
 
 
 def check_end(text: str, *, field: str) -> Node | Reference:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.db import Database, Transaction
-from graftwork.errors import InvalidRequest
 from graftwork.registry import aliases, versions
 from graftwork.registry.adapters import undescribe
 from graftwork.registry.reading import find, parsed, view_for, view_of
-from graftwork.registry.reference import Newest
+from graftwork.registry.reference import Newest, whole_adapter
 from graftwork.registry.retention import holders
 from graftwork.registry.retention.claims import claims_of, derivations, without_own
 from graftwork.registry.retention.holders import (
@@ -59,15 +58,11 @@ class Deletions:
             InvalidRequest: a bare name: as a model it means one version, and as what is deleted all of them.
         """
         wanted = parsed(reference)
-        if isinstance(wanted.selector, Newest):
-            raise InvalidRequest(
-                f"{wanted.name} is a whole adapter; say which of its versions to delete ({wanted.name}:1.0.0), or "
-                "delete the adapter.",
-                field="reference",
-            )
         with self._database.transaction() as tx:
             view = view_for(tx, tenant, wanted)
-            found = find(view, wanted)
+            if isinstance(wanted.selector, Newest):
+                raise whole_adapter(wanted.name)
+            found = find(tx, view, wanted)
             claims = claims_of(tx, view, derivations(tx, tenant))
             others = [read(tx, tenant) for read in self._others]
             refuse_held(found.label, holders_of(claims, found, (*HOLDERS, also, *others)))

@@ -107,7 +107,7 @@ def _target(tx: Transaction, tenant: str, reference: str) -> tuple[str, int | No
     view = view_for(tx, tenant, wanted)
     if isinstance(wanted.selector, Newest):
         return view.name, None, None
-    found = find(view, wanted)
+    found = find(tx, view, wanted)
     return view.name, found.sequence, found.semver
 
 

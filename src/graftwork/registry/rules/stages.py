@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from graftwork.errors import Conflict, PreconditionFailed
 
 Stage = Literal["development", "staging", "production", "archived"]
+STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
 
 #: From each stage, where somebody may put a version. Production is entered by promotion or rollback only, which move
 #: `@production` with it, and left only when another version enters it: a bare name never loses its meaning.

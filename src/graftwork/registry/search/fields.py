@@ -6,9 +6,11 @@ from difflib import get_close_matches
 
 from sqlalchemy import and_, exists
 
+from graftwork.adapters.kinds import KIND_NAMES
 from graftwork.db.index_terms import VERSION
 from graftwork.db.schema import adapters, aliases, approvals, deprecations, signatures, tags, versions
 from graftwork.registry.rules.approval import Verdict
+from graftwork.registry.rules.stages import STAGES
 from graftwork.registry.search.filter import Field
 from graftwork.registry.search.searched import (
     Clause,
@@ -39,16 +41,18 @@ FIELDS: dict[str, Searched] = {
     "display_name": OfAdapter("the adapter's name for people", adapters.c.display_name),
     "description": OfAdapter("what the adapter's description says", adapters.c.description),
     "version": Version("the semantic version, in its order: `version >= 1.4`", (VERSION,)),
-    "digest": Column("the whole digest", versions.c.digest, indexed=True),
-    "stage": Column("`development`, `staging`, `production` or `archived`", versions.c.stage),
+    "digest": Column("its first 12 digits or more", versions.c.digest, "digest", indexed=True),
+    "stage": Column("`development`, `staging`, `production` or `archived`", versions.c.stage, among=STAGES),
     "alias": Said("a name that points at the version now", aliases.c.alias),
     "approved_by": Said("who approved it, and has not rejected it since", approvals.c.created_by, _stands("approved")),
     "rejected_by": Said("who rejected it, and has not approved it since", approvals.c.created_by, _stands("rejected")),
     "signed_by": Said("fingerprint of a public key that it is signed under", signatures.c.fingerprint),
     "deprecated": Said("the message of its deprecation: `has deprecated`", deprecations.c.message),
-    "kind": Column("of the adapter: `lora`, `ia3`, …", versions.c.kind),
+    "kind": Column("of the adapter: `lora`, `ia3`, …", versions.c.kind, among=KIND_NAMES),
     "base": Column("the base's name", versions.c.base),
-    "base_digest": Column("digest of the base's weights", versions.c.base_digest),
+    "base_digest": Column(
+        "first 12 digits or more of the digest of the base's weights", versions.c.base_digest, "digest"
+    ),
     "rank": Column("the largest rank of its modules", versions.c.rank, "number", indexed=True),
     "bytes": Column("of its tensors", versions.c.bytes, "number", indexed=True),
     "created_at": Column("when it was pushed, a date or a time", versions.c.created_at, "time", indexed=True),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graftwork.db import Database, Transaction
-from graftwork.db.index_terms import MAX_WORD, folded
+from graftwork.db.index_terms import MAX_WORD, VERSION, folded
 from graftwork.errors import InvalidRequest
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.page import Page, check_page_size
@@ -84,6 +84,8 @@ class Searches:
                 else []
             )
             found = _found(tx, tenant, rows[:page_size])
+        if order.field == VERSION:  # whose key says nothing to people
+            found = tuple(replace(one, value=one.version.semver) for one in found)
         return Page(found, order.token(query, rows[page_size - 1]) if len(rows) > page_size else None)
 
 

@@ -24,8 +24,9 @@ from graftwork.db.schema import (
     texts,
     versions,
 )
-from graftwork.errors import InvalidRequest
+from graftwork.errors import InvalidRequest, meant
 from graftwork.registry.evaluations.rows import is_current
+from graftwork.registry.reference import BEYOND_HEX, DIGEST
 from graftwork.registry.search.filter import Term, Value
 from graftwork.registry.search.operators import contains
 from graftwork.registry.semantic_version import parse_semver
@@ -77,8 +78,9 @@ class Column:
 
     about: str
     column: ColumnElement[Any]
-    kind: Literal["word", "text", "number", "time"] = "word"  #: of words none comes before another
+    kind: Literal["word", "text", "number", "time", "digest"] = "word"  #: of words none comes before another
     indexed: bool = False
+    among: tuple[str, ...] = ()  #: the only words that there are
 
     def clause(self, term: Term) -> Clause:
         if term.operator == "has":
@@ -96,8 +98,12 @@ class Column:
                 return _COMPARE[_ordered(term)](self.column, _bound(_number(term, value)))
             case "time":
                 return _in_time(self.column, _ordered(term), value)
-            case "word" if term.operator not in ("=", "~"):
+            case "digest" if term.operator == "=":
+                return _with_digest(self.column, value)
+            case "word" | "digest" if term.operator not in ("=", "~"):
                 raise Wrong(term.field.at, f"{term.field} has no order; ask with = or ~.")
+        if self.among and term.operator == "=" and value.text not in self.among:
+            raise Wrong(value.at, f"no {term.field} is {value.text[:40]!a}. {meant(value.text, self.among)}")
         return _COMPARE[term.operator](self.column, value.text)
 
 
@@ -242,6 +248,14 @@ def _number(term: Term, value: Value) -> float:
     if value.number is None:
         raise Wrong(value.at, f"{term.field} is a number, and {value.text[:40]!a} is none.")
     return value.number
+
+
+def _with_digest(column: ColumnElement[str], value: Value) -> Clause:
+    """As references name it: by its first twelve digits or more, here also as tables show them, without `sha256:`."""
+    prefix = f"sha256:{value.text.removeprefix('sha256:')}"
+    if not DIGEST.fullmatch(prefix):
+        raise Wrong(value.at, f"{value.text[:80]!a} is no digest: write 12 to 64 lower-case hex digits of it.")
+    return and_(column >= prefix, column < prefix + BEYOND_HEX)
 
 
 def _bound(number: float) -> ColumnElement[Any]:

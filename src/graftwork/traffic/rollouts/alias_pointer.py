@@ -31,9 +31,9 @@ class AliasPointer:
             raise Conflict(
                 f"{reference} is not a version of {route}, which is all that the route of its name can mean."
             )
-        return find(view_for(tx, tenant, wanted), wanted)
+        return find(tx, view_for(tx, tenant, wanted), wanted)
 
     def move(self, tx: Transaction, tenant: str, route: str, to: ArmVersion, **told: Any) -> None:
         view = view_of(tx, tenant, to.adapter)
-        now = find(view, Reference(None, to.adapter, Sequence(to.sequence)))  # as it stands in this transaction
+        now = find(tx, view, Reference(None, to.adapter, Sequence(to.sequence)))  # as it stands in this transaction
         apply(tx, view, plan_promote(view.aliases, now, view.standing.policy), **told)
