@@ -33,3 +33,17 @@ def test_lineage_and_impact(cli: Cli, outline: Outline, tmp_path: Path) -> None:
     assert cli("impact", "dataset:nope").code == 1
     refused = cli("lineage", "add", "--format", "svg")
     assert refused.code != 0
+    cli("push", str(tmp_path / "a"), "also:2.0.0")
+    *_, first, second, total = cli("impact", "dataset:s3://c/eu").out.splitlines()
+    assert first.split() == ["version", "add:1.0.0", "production", "@production"]
+    assert (second.split(), total) == (
+        ["same", "bytes", "also:2.0.0", "development", "-"], "3: 1 application, 1 route, 1 version"
+    )  # fmt: skip
+    live = cli("impact", "dataset:s3://c/eu", "--live").out
+    assert "also:2.0.0" not in live and "add:1.0.0" in live
+    for end, word in (
+        ("datset:x", "Did you mean dataset?"),
+        ("s3://corpora/x", "Did you mean dataset:s3://corpora/x?"),
+    ):
+        assert word in cli("impact", end).err
+    assert "not a semantic version" in cli("impact", "add:1.x").err

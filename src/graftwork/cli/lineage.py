@@ -94,14 +94,20 @@ def impact(
 
 
 def _print(found: Any) -> None:
-    rows = [(node, one) for node in found["nodes"] for one in node["versions"] or [None]]
+    rows = [
+        {"node": node, "as": one, "again": place > 0}
+        for node in found["nodes"]
+        for place, one in enumerate(node["versions"] or [None])
+    ]
     columns = {
-        "kind": lambda row: row["node"]["kind"],
+        "kind": lambda row: "same bytes" if row["again"] else row["node"]["kind"],
         "name": lambda row: f"{row['as']['adapter']}:{row['as']['version']}" if row["as"] else row["node"]["name"],
         "stage": lambda row: row["as"] and row["as"]["stage"],
         "aliases": lambda row: [f"@{alias}" for alias in row["as"]["aliases"]] if row["as"] else None,
     }
-    print_table([{"node": node, "as": one} for node, one in rows], columns, empty="Nothing stands on it.")
+    print_table(rows, columns, empty="Nothing stands on it.")
     counts = ", ".join(f"{number} {kind}" for kind, number in found["counts"].items())
     if found["next_page_token"]:
         print(f"… of {found['count']}: {counts}. Go on with --page-token '{found['next_page_token']}'")
+    elif len(rows) != found["count"]:
+        print(f"{found['count']}: {counts}")

@@ -102,6 +102,17 @@ def test_any_graph_is_prov_json(name: str) -> None:
     assert labels == {one["id"] for one in graph["nodes"]}
 
 
+def test_what_has_many_names_is_drawn_with_a_few_and_began_with_the_first() -> None:
+    named = node(f"version:{DIGEST}", *((name, "1.0.0") for name in ("tone", "a", "b", "c", "d")))
+    named["versions"][2] |= {"created_at": "2026-01-01T00:00:00.000000Z", "created_by": "bob"}
+    said = (
+        "tone:1.0.0 (@production), also a:1.0.0 (@production), b:1.0.0 (@production), c:1.0.0 (@production) and 1 more"
+    )
+    assert write_graph(graph_of([named]), "tree") == f"{said}\n"
+    agents = json.loads(write_graph(graph_of([named]), "prov"))["agent"]
+    assert list(agents) == ["graftwork:agent%2Fbob"]
+
+
 def test_prov_says_what_was_used_and_what_was_derived() -> None:
     document = ProvDocument.deserialize(content=write_graph(DIAMOND, "prov"), format="json")
     assert len(list(document.get_records(ProvDerivation))) == 2

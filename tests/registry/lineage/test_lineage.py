@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from graftwork.access import events
 from graftwork.access.events import verify_chain
 from graftwork.errors import Conflict, InvalidRequest, NotFound
+from graftwork.registry.lineage.formats import write_graph
 from graftwork.registry.lineage.lineage import Impact, Lineage, LineageGraph
 from graftwork.registry.lineage.nodes import parse_node
 
@@ -121,10 +122,39 @@ def test_the_same_bytes_under_two_names_are_one_node(desk: Desk, lineage: Lineag
     desk.push(1, metadata=TRAINED)
     desk.push(1, "copy", metadata={"code": {"repo": "r", "commit": "0f3c2a1"}})
     (node,) = lineage.impact("local", EU).nodes
-    assert [f"{one.adapter}:{one.version}" for one in node.versions] == ["copy:1.0.0", "tone:1.0.0"]
+    assert [f"{one.adapter}:{one.version}" for one in node.versions] == ["tone:1.0.0", "copy:1.0.0"]
     assert {EU, "code:r@0f3c2a1"} <= called(lineage.graph("local", "tone"))
-    with pytest.raises(Conflict, match=r"metadata.parents.0: .*itself"):
-        desk.push(1, "fork", metadata=child("tone"))
+    with pytest.raises(Conflict, match=r"metadata.parents.0: fork:1.0.0 cannot be derived_from tone:1.0.0: .*itself"):
+        desk.push(1, "fork", semver="1.0.0", metadata=child("tone"))
+
+
+def test_a_version_is_called_as_it_was_asked_for_however_many_names_its_bytes_have(
+    desk: Desk, lineage: Lineage
+) -> None:
+    for name in ("alpha", "tone", "zeta"):
+        desk.push(1, name)
+        desk.push(2, name)
+    desk.promote("tone:1.0.1")
+    desk.promote("zeta:1.0.0")
+    lineage.add("local", "tone:1.0.1", "derived_from", "tone:1.0.0", actor="me")
+    with desk.database.reading() as tx:
+        assert [event.subject for event in events.read_events(tx, "local") if event.kind == "lineage.added"] == [
+            "adapters/tone"
+        ]
+    tree = write_graph(lineage.graph("local", "tone@production").to_json(), "tree").splitlines()
+    assert tree[0] == "tone:1.0.1 (@production), also alpha:1.0.1 (development), zeta:1.0.1 (development)"
+    assert "  derived_from → tone:1.0.0 (development), also alpha:1.0.0 (development), zeta:1.0.0 (@production)" in tree
+    with pytest.raises(Conflict, match=r"^tone:1\.0\.0 cannot be derived_from tone:1\.0\.1, that would close a cycle: "
+                       r"tone:1\.0\.1 is derived_from tone:1\.0\.0\.$"):  # fmt: skip
+        lineage.add("local", "tone:1.0.0", "derived_from", "tone:1.0.1", actor="me")
+    with pytest.raises(Conflict, match=r"^zeta:1\.0\.0 cannot be derived_from alpha:1\.0\.0: they are the same bytes"):
+        lineage.add("local", "zeta:1.0.0", "derived_from", "alpha:1.0.0", actor="me")
+    live = lineage.impact("local", "base:tiny", live=True, kind="version")
+    assert live.counts == {"version": 2}
+    assert {f"{one.adapter}:{one.version}" for node in live.nodes for one in node.versions} == {
+        "tone:1.0.1",
+        "zeta:1.0.0",
+    }
 
 
 def test_a_push_with_a_parent_that_is_not_there_registers_nothing(desk: Desk, lineage: Lineage) -> None:
@@ -179,7 +209,8 @@ def test_a_cycle_is_refused_and_named(desk: Desk, lineage: Lineage) -> None:
         ("tone", "eats", "dataset:a", "role"), ("tone", "uses", "dataset:a", "role"),
         ("dataset:a", "serves", "tone", "role"),
         ("dataset:../a", "derived_from", "dataset:b", "from"), ("tone", "trained_on", "dataset:", "to"),
-        ("A B", "trained_on", "dataset:a", "from"), ("tone", "trained_on", "dataset:\x00", "to"),
+        ("A B", "trained_on", "dataset:a", "from"),
+        ("tone", "trained_on", "s3://corpora/x", "to"), ("tone", "trained_on", "dataset:\x00", "to"),
         ("tone", "trained_on", "dataset:" + "x" * 2000, "to"), ("tone", "trained_on", "dataset:\u202e", "to"),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from graftwork.db import Transaction
 from graftwork.db.schema import versions
 from graftwork.registry.aliases import aliases_of
 from graftwork.registry.lineage.nodes import Node
-from graftwork.registry.versions import LIVE
+from graftwork.registry.versions import LIVE, Version
 
 #: Digests per query, well within what SQLite binds.
 _AT_ONCE = 1000
@@ -35,7 +35,10 @@ class Registered:
 
 @dataclass(frozen=True)
 class Described:
-    """A node, and of a version under which names its bytes are registered: none where all were deleted."""
+    """A node, and of a version under which names its bytes are registered: none where all were deleted.
+
+    The first is the one that was asked for, then come others of that adapter, then the rest, in the order of pushes.
+    """
 
     node: Node
     versions: tuple[Registered, ...] = ()
@@ -55,14 +58,20 @@ class Described:
         }
 
 
-def describe(tx: Transaction, tenant: str, nodes: Iterable[Node]) -> list[Described]:
-    """The nodes in their order, with their versions."""
+def describe(tx: Transaction, tenant: str, nodes: Iterable[Node], asked: Iterable[Version] = ()) -> list[Described]:
+    """The nodes in their order, with their versions.
+
+    Args:
+        asked: versions that somebody named, in the order of naming: the same bytes may have more names than theirs.
+    """
     nodes = list(nodes)
-    registered = _registered(tx, tenant, [node.name for node in nodes if node.kind == "version"])
+    registered = _registered(tx, tenant, [node.name for node in nodes if node.kind == "version"], list(asked))
     return [Described(node, registered.get(node.name, ()) if node.kind == "version" else ()) for node in nodes]
 
 
-def _registered(tx: Transaction, tenant: str, digests: list[str]) -> Mapping[str, tuple[Registered, ...]]:
+def _registered(
+    tx: Transaction, tenant: str, digests: list[str], asked: list[Version]
+) -> Mapping[str, tuple[Registered, ...]]:
     table = versions.c
     columns = (table.digest, table.adapter, table.semver, table.stage, table.sequence, table.created_at)
     rows: list[Any] = []
@@ -71,9 +80,17 @@ def _registered(tx: Transaction, tenant: str, digests: list[str]) -> Mapping[str
             table.tenant == tenant, LIVE, table.digest.in_(digests[begin : begin + _AT_ONCE])
         )
         rows += tx.execute(query).all()
+    named, families = {(one.adapter, one.sequence) for one in asked}, {one.adapter for one in asked}
+    # Here: asked to sort, SQLite would read all versions in that order.
     rows.sort(
-        key=lambda row: (row.adapter, row.sequence)
-    )  # asked to sort, SQLite would read all versions in that order
+        key=lambda row: (
+            (row.adapter, row.sequence) not in named,
+            row.adapter not in families,
+            row.created_at,
+            row.adapter,
+            row.sequence,
+        )
+    )
     pointers = aliases_of(tx, tenant, {row.adapter for row in rows})
     found: dict[str, tuple[Registered, ...]] = {}
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, and_, func, select
@@ -11,8 +12,9 @@ from graftwork.db.schema import lineage_edges, lineage_nodes
 from graftwork.errors import Conflict
 from graftwork.registry.lineage.closure import path
 from graftwork.registry.lineage.described import describe
-from graftwork.registry.lineage.nodes import Node
+from graftwork.registry.lineage.nodes import Node, version_node
 from graftwork.registry.lineage.roles import ROLES, Edge
+from graftwork.registry.versions import Version
 
 #: Edges of a cycle that a message names.
 _SHOWN = 6
@@ -44,10 +46,13 @@ def number_of(tx: Transaction, tenant: str, node: Node) -> int | None:
     return found
 
 
-def add_edge(tx: Transaction, edge: Edge, origin: Origin) -> Origin | None:
+def add_edge(tx: Transaction, edge: Edge, origin: Origin, asked: Sequence[Version] = ()) -> Origin | None:
     """Write an edge, and its ends where they are new; whose it is where it is there already.
 
     Code that was changed since its commit stands on the commit.
+
+    Args:
+        asked: the versions that somebody named at its ends, for messages in his words.
 
     Raises:
         Conflict: it would close a cycle, which is named.
@@ -57,7 +62,7 @@ def add_edge(tx: Transaction, edge: Edge, origin: Origin) -> Origin | None:
     if (known := _known(tx, origin.tenant, source, edge.role, target)) is not None:
         return known
     if not new:  # on what is new stands nothing
-        _check_no_cycle(tx, origin.tenant, edge)
+        _check_no_cycle(tx, origin.tenant, edge, asked)
     stamp = {"tenant": origin.tenant, "created_at": origin.at, "created_by": origin.actor}
     tx.execute(lineage_edges.insert().values(source=source, role=edge.role, target=target, **stamp))
     return None
@@ -83,20 +88,27 @@ def _known(tx: Transaction, tenant: str, source: int, role: str, target: int) ->
     return Origin(tenant, *row) if row is not None else None
 
 
-def _check_no_cycle(tx: Transaction, tenant: str, edge: Edge) -> None:
+def _check_no_cycle(tx: Transaction, tenant: str, edge: Edge, asked: Sequence[Version]) -> None:
     if not ROLES[edge.role].carries:
         return
     if edge.source == edge.target:
-        raise Conflict(f"{edge.source} cannot be {edge.role} itself.")
+        raise Conflict(_itself(edge, list(dict.fromkeys(one.label for one in asked))))
     if way := path(tx, tenant, edge.target, edge.source):
         ends = dict.fromkeys(node for one in way for node in (one.source, one.target))
-        called = {described.node: described.label for described in describe(tx, tenant, ends)}
+        called = {described.node: described.label for described in describe(tx, tenant, ends, asked)}
+        called |= {version_node(one.digest): one.label for one in reversed(asked)}  # also of one that is being pushed
         told = [f"{called[one.source]} is {one.role} {called[one.target]}" for one in way]
         more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
         raise Conflict(
             f"{called[edge.source]} cannot be {edge.role} {called[edge.target]}, that would close a cycle: "
             f"{', '.join(told[:_SHOWN])}{more}."
         )
+
+
+def _itself(edge: Edge, names: Sequence[str]) -> str:
+    if len(names) > 1:
+        return f"{names[0]} cannot be {edge.role} {names[1]}: they are the same bytes, and nothing comes from itself."
+    return f"{names[0] if names else edge.source} cannot be {edge.role} itself."
 
 
 def _named(tenant: str, kind: str, name: str) -> ColumnElement[bool]:

@@ -8,6 +8,7 @@ from graftwork.registry import resolving, versions
 from graftwork.registry.lineage.edges import number_of
 from graftwork.registry.lineage.nodes import KINDS, Node, parse_node, version_node
 from graftwork.registry.reference import Reference, parse_reference
+from graftwork.registry.versions import Version
 
 
 def parse_end(text: str) -> Node | Reference:
@@ -32,17 +33,18 @@ def parse_end(text: str) -> Node | Reference:
     return parse_node(text)
 
 
-def resolve(tx: Transaction, tenant: str, end: Node | Reference) -> Node:
-    """The node that is meant; a version is there, or was when the graph learned of it.
+def resolve(tx: Transaction, tenant: str, end: Node | Reference) -> tuple[Node, tuple[Version, ...]]:
+    """The node that is meant, and the version that a reference named; it is there, or was when the graph learned of it.
 
     Raises:
         NotFound: this tenant has no such version.
     """
     if isinstance(end, Reference):
-        return version_node(resolving.resolve(tx, tenant, end).digest)
+        version = resolving.resolve(tx, tenant, end)
+        return version_node(version.digest), (version,)
     if end.kind == "version" and number_of(tx, tenant, end) is None and not versions.has_digest(tx, tenant, end.name):
         raise NotFound(f"There is no version {end.name}. `graftwork list` shows what there is.")
-    return end
+    return end, ()
 
 
 def _no_kind(text: str, kind: str) -> InvalidRequest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from graftwork.access import events
@@ -20,6 +20,7 @@ from graftwork.registry.lineage.walk import Direction, Fact, walk
 from graftwork.registry.reading import view_of
 from graftwork.registry.reference import Reference
 from graftwork.registry.subjects import subject_of
+from graftwork.registry.versions import Version
 
 ADDED: Final = "lineage.added"
 #: The subject of what is about no adapter.
@@ -94,11 +95,12 @@ class Lineage:
         check_role(role, *kinds)
         at = timestamp(self._clock())
         with self._database.transaction() as tx:
-            edge = Edge(resolve(tx, tenant, ends[0]), role, resolve(tx, tenant, ends[1]))
-            known = add_edge(tx, edge, Origin(tenant, actor, at))
+            (near, of_near), (far, of_far) = (resolve(tx, tenant, end) for end in ends)
+            edge, named = Edge(near, role, far), (*of_near, *of_far)
+            known = add_edge(tx, edge, Origin(tenant, actor, at), named)
             if known is None:
                 payload = {**edge.to_json(), "reason": reason}
-                events.append(tx, tenant, actor, ADDED, _subject(tx, tenant, edge), payload, at=at)
+                events.append(tx, tenant, actor, ADDED, _subject(tx, tenant, edge, named), payload, at=at)
         return (Fact(edge, at, actor), True) if known is None else (Fact(edge, known.at, known.actor), False)
 
     def graph(
@@ -108,9 +110,10 @@ class Lineage:
         asked = _asked(node, depth, limit, "limit")
         directions: tuple[Direction, ...] = ("upstream", "downstream") if direction == "both" else (direction,)
         with self._database.reading() as tx:
-            roots = _roots(tx, tenant, asked)[:limit]
+            found, named = _roots(tx, tenant, asked)
+            roots = found[:limit]
             ways = [walk(tx, tenant, roots, way, depth=depth, limit=limit) for way in directions]
-            nodes = describe(tx, tenant, dict.fromkeys(node for way in ways for node in way.nodes))
+            nodes = describe(tx, tenant, dict.fromkeys(node for way in ways for node in way.nodes), named)
         facts = {fact.edge: fact for way in ways for fact in way.facts}
         truncated = any(way.truncated for way in ways)
         return LineageGraph(roots, direction, tuple(nodes), tuple(facts.values()), truncated)
@@ -130,19 +133,21 @@ class Lineage:
 
         Args:
             kind: only nodes of this kind.
-            live: only versions that an alias names now, routes and applications.
+            live: only versions that an alias names now, under the names that it does; routes and applications.
         """
         end = _asked(node, depth, page_size, "page_size")
         if kind is not None and kind not in KINDS:
             raise InvalidRequest(f"There is no kind {kind[:40]!a}; there are {', '.join(KINDS)}.", field="kind")
         after = _place(page_token) if page_token else None
         with self._database.reading() as tx:
-            roots = _roots(tx, tenant, end)
+            roots, named = _roots(tx, tenant, end)
             asked = Asked(end if isinstance(end, Node) else roots[0], depth, kind or "", live)
             found = impact_page(tx, tenant, asked, after=after, limit=page_size + 1)
             more = len(found) > page_size
             counts = impact_counts(tx, tenant, asked) if more or after else _counted(found)
-            nodes = describe(tx, tenant, found[:page_size])
+            nodes = describe(tx, tenant, found[:page_size], named)
+        if live:  # the same bytes may have a name that is aliased and others that are not
+            nodes = [replace(one, versions=tuple(name for name in one.versions if name.aliases)) for one in nodes]
         return Impact(roots, counts, tuple(nodes), str(found[page_size - 1]) if more else None)
 
 
@@ -154,18 +159,18 @@ def _asked(node: str, depth: int | None, size: int, field: str) -> Node | Refere
     return check_end(node, field="node")
 
 
-def _roots(tx: Transaction, tenant: str, end: Node | Reference) -> tuple[Node, ...]:
-    """The nodes that are meant.
+def _roots(tx: Transaction, tenant: str, end: Node | Reference) -> tuple[tuple[Node, ...], tuple[Version, ...]]:
+    """The nodes that are meant, and the version that a reference named.
 
     Raises:
         NotFound: the graph has none such, and no adapter has the name of such a route.
     """
-    node = resolve(tx, tenant, end)
+    node, named = resolve(tx, tenant, end)
     if found := nodes_like(tx, tenant, node):
-        return tuple(found)
+        return tuple(found), named
     if node.kind == "route":
         view_of(tx, tenant, node.name)
-        return (node,)
+        return (node,), ()
     raise NotFound(f"Nothing in the lineage is called {node}.")
 
 
@@ -181,9 +186,9 @@ def _counted(nodes: list[Node]) -> dict[str, int]:
     return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
 
 
-def _subject(tx: Transaction, tenant: str, edge: Edge) -> str:
-    """The adapter that the fact is about, that of the version at its near end if there is one."""
-    for described in describe(tx, tenant, [edge.source, edge.target]):
+def _subject(tx: Transaction, tenant: str, edge: Edge, named: tuple[Version, ...]) -> str:
+    """The adapter that the fact is about, that of the version at its near end if there is one, as it was named."""
+    for described in describe(tx, tenant, [edge.source, edge.target], named):
         if described.versions:
             return subject_of(described.versions[0].adapter)
     return SUBJECT

@@ -25,6 +25,7 @@ def record(tx: Transaction, version: Version) -> None:
     add_edge(tx, Edge(source, "based_on", Node("base", version.base, version.base_digest)), origin)
     for claim in edges_of(version.metadata or {}):
         try:
-            add_edge(tx, Edge(source, claim.role, resolve(tx, version.tenant, claim.target)), origin)
+            target, named = resolve(tx, version.tenant, claim.target)
+            add_edge(tx, Edge(source, claim.role, target), origin, asked=(version, *named))
         except (NotFound, Conflict) as exc:
             raise type(exc)(f"metadata.{claim.field}: {exc.message}") from exc

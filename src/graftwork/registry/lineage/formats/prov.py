@@ -34,7 +34,8 @@ class _Document:
 
     def entity(self, node: Mapping[str, Any]) -> None:
         self._put("entity", _id(node["id"]), {"prov:label": node["id"], "prov:type": _type(node["kind"])})
-        for registered in node["versions"][:1]:  # the bytes came into being with their first registration
+        # The bytes came into being with their first registration.
+        for registered in sorted(node["versions"], key=lambda one: str(one["created_at"]))[:1]:
             training, agent = _id(f"training/{node['id']}"), _id(f"agent/{registered['created_by']}")
             self._put("activity", training, {"prov:endTime": registered["created_at"], "prov:type": _type("training")})
             self._put("agent", agent, {"prov:label": registered["created_by"]})
