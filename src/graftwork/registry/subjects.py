@@ -25,6 +25,7 @@ KINDS: Final = frozenset({
     "rollout.aborted", "rollout.completed", "rollout.held", "rollout.mirror_set", "rollout.passed", "rollout.paused",
     "rollout.promoted", "rollout.resumed", "rollout.started", "rollout.superseded", "rollout.waited", "rollout.warmed",
     "rollout.weight_set",
+    "route.removed", "route.rolled_back", "route.set",
     SIGNATURE_ADDED,
     "stage.set",
     "tag.removed", "tag.set",
