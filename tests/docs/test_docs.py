@@ -20,7 +20,7 @@ from graftwork.settings import Settings
 
 PAGES = [named(page) for page in pages()]
 #: What kinds of events look like: a thing, and what was done to it.
-_EVENT = re.compile(r"[a-z]+(?:_[a-z]+)*\.(?:set|began|rolled_back|[a-z_]+ed)")
+_EVENT = re.compile(r"[a-z]+(?:_[a-z]+)*\.(?:set|began|rolled_back|[a-z_]+e[dn])")
 _TEST_ID = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
