@@ -22,6 +22,7 @@ from graftwork.artifacts.signing.keys import read_private
 from graftwork.artifacts.signing.signature import sign
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.db import Database
+from graftwork.db.lease import Lease
 from graftwork.db.migrate import upgrade
 from graftwork.db.schema import HEAD, metadata
 from graftwork.errors import Conflict, Damaged, Unavailable
@@ -47,7 +48,6 @@ from graftwork.registry.tenancy import Tenancy
 from graftwork.traffic.records.feedback import Feedback
 from graftwork.traffic.records.recording import Recording
 from graftwork.traffic.records.vault import Vault
-from graftwork.traffic.rollouts.lease import Lease
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.routes import Routes
 from graftwork.traffic.tasks.tasks import Tasks

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from graftwork.access.events import read_events
+from graftwork.db.lease import Lease
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.rollouts import RolloutSpec
 from graftwork.registry.snapshot import Snapshot, SnapshotReader, read_snapshot
 from graftwork.traffic.choice import Asked, Decision, choose
 from graftwork.traffic.rollouts.controller import Controller
-from graftwork.traffic.rollouts.lease import Lease
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live
 from graftwork.traffic.rollouts.plan import Analysis
 from graftwork.traffic.rollouts.rollout import Rollout

@@ -8,13 +8,13 @@ import uuid
 from typing import Final
 
 from graftwork.db import Database
+from graftwork.db.lease import Lease
 from graftwork.db.time import DatabaseClock
 from graftwork.errors import GraftworkError
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.kept_warm import KeptWarm
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.traffic.rollouts.controller import Controller
-from graftwork.traffic.rollouts.lease import Lease
 from graftwork.traffic.rollouts.live import LiveRollouts
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.rollouts.warmth import SHARE

@@ -15,9 +15,9 @@ import pytest
 from sqlalchemy import select
 
 from graftwork.access.events import verify_chain
+from graftwork.db.lease import Lease
 from graftwork.db.schema import leases
 from graftwork.errors import Unavailable
-from graftwork.traffic.rollouts.lease import Lease
 from graftwork.traffic.rollouts.live import LiveRollouts
 from support.rollouts import Bench, canary, hold, spec, weight
 from support.scale import times
@@ -149,7 +149,7 @@ from graftwork.db import Database
 from graftwork.db.time import DatabaseClock
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.traffic.rollouts.controller import Controller
-from graftwork.traffic.rollouts.lease import Lease
+from graftwork.db.lease import Lease
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live
 from graftwork.traffic.rollouts.rollouts import Rollouts
 

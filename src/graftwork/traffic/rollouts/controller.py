@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Mapping
 
 from graftwork.access.clock import Clock
+from graftwork.db.lease import Held, Lease
 from graftwork.errors import GraftworkError, NotFound
 from graftwork.registry.reference import parse_reference
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
 from graftwork.traffic.rollouts.advance import Evidence
-from graftwork.traffic.rollouts.lease import Held, Lease
 from graftwork.traffic.rollouts.live import LiveRollouts
 from graftwork.traffic.rollouts.plan import Analysis
 from graftwork.traffic.rollouts.ports import Judge, Readiness

@@ -11,6 +11,7 @@ from graftwork.access.clock import Clock, timestamp
 from graftwork.access.names import check_name, is_name
 from graftwork.db import Database, Transaction
 from graftwork.db.canonical import canonical
+from graftwork.db.lease import Held
 from graftwork.db.time import DatabaseClock
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, PreconditionFailed
 from graftwork.protocol.rollouts import RolloutSpec
@@ -34,7 +35,6 @@ from graftwork.traffic.rollouts.advance import (
 )
 from graftwork.traffic.rollouts.alias_pointer import AliasPointer
 from graftwork.traffic.rollouts.history import history_page
-from graftwork.traffic.rollouts.lease import Held
 from graftwork.traffic.rollouts.plan import STABLE, Plan
 from graftwork.traffic.rollouts.ports import Judge, Pointer
 from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import select, update
 
-from graftwork.db import Database, Transaction
+from graftwork.db.connect import Database, Transaction
 from graftwork.db.schema import leases
 from graftwork.db.time import database_time
 
