@@ -80,6 +80,11 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=4 << 20, ge=1024, description="Largest JSON request body, in bytes.")
     max_blob_bytes: int = Field(default=4 << 30, ge=1024, description="Largest uploaded file, in bytes.")
 
+    webhook_private_targets: bool = Field(
+        default=False,
+        description="Whether webhooks may be sent to addresses that are not public, and to loopback by plain HTTP.",
+    )
+
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="Number format of the base and the adapters while serving."
     )

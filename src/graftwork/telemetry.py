@@ -137,6 +137,12 @@ class Telemetry:
             ("model", "outcome"),
             registry=self.registry,
         )
+        self.webhook_attempts = Counter(
+            "graftwork_webhook_attempts_total",
+            "Attempts to send to webhooks, by what the delivery is then: delivered, pending (tried again) or failed.",
+            ("status",),
+            registry=self.registry,
+        )
         self.prompt_tokens = Counter(
             "graftwork_prompt_tokens_total", "Tokens read from prompts.", ("model",), registry=self.registry
         )

@@ -40,6 +40,7 @@ from graftwork.cli import (
     task,
     tenancy,
     verify,
+    webhook,
 )
 from graftwork.cli.context import Context, OutputFormat
 from graftwork.errors import Forbidden, GraftworkError, Held, InvalidRequest, Refused, Unavailable
@@ -66,6 +67,7 @@ lineage.add_to(app)
 search.add_to(app)
 retention.add_to(app)
 rollout.add_to(app)
+webhook.add_to(app)
 verify.add_to(app)
 sign.add_to(app)
 document.add_to(app)

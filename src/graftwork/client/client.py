@@ -34,6 +34,7 @@ from graftwork.client.signatures import Signatures, manifest_of
 from graftwork.client.tasks import Tasks
 from graftwork.client.tenancy import Grants, Keys, Tenants, Users
 from graftwork.client.verify import verify_bundles, verify_signatures
+from graftwork.client.webhooks import Webhooks
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Refused
 from graftwork.protocol.errors import error_from
@@ -87,6 +88,7 @@ class Client:
         self.predictions = Predictions(self._wire)
         self.tenants, self.users = Tenants(self._wire), Users(self._wire)
         self.keys, self.grants = Keys(self._wire), Grants(self._wire)
+        self.webhooks = Webhooks(self._wire)
 
     # The registry
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 #: The revision that this code reads and writes; a test holds it to the newest file in `migrations/versions`.
-HEAD = "0017"
+HEAD = "0018"
 
 NAMING = {
     "pk": "pk_%(table_name)s",
@@ -764,4 +764,48 @@ grants = Table(
     Column("created_by", Text, nullable=False),
     PrimaryKeyConstraint("tenant", "id"),
     UniqueConstraint("tenant", "grantee", "pattern"),
+)
+
+#: Where events are sent, and which.
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("id", String(32), nullable=False),  # tells it from an earlier one of the same name
+    Column("url", Text, nullable=False),
+    Column("events", Text, nullable=False),  # canonical JSON
+    Column("subjects", Text, nullable=False),  # canonical JSON
+    Column("secret", Text, nullable=False),  # sealed where there is a keyring
+    Column("previous_secret", Text, nullable=True),
+    Column("previous_until", Timestamp, nullable=True),
+    Column("cursor", Count, nullable=False),  # all events up to this position are queued
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name"),
+)
+
+#: What is to be sent to a webhook, and what was; settled ones are kept for a while.
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("webhook", Name, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its webhook
+    Column("id", String(36), nullable=False),  # the same for every attempt
+    Column("kind", Text, nullable=False),
+    Column("position", Count, nullable=True),  # of the event; NULL: a test
+    Column("status", String(16), nullable=False),  # pending, delivered or failed
+    Column("attempts", Count, nullable=False),
+    Column("queued_at", Timestamp, nullable=False),
+    Column("due_at", Timestamp, nullable=False),
+    Column("attempted_at", Timestamp, nullable=True),
+    Column("answered", Count, nullable=True),  # status of the last answer
+    Column("error", Text, nullable=True),
+    PrimaryKeyConstraint("tenant", "webhook", "number"),
+    UniqueConstraint("tenant", "webhook", "position"),
+    ForeignKeyConstraint(["tenant", "webhook"], ["webhooks.tenant", "webhooks.name"]),
+    Index(None, "status", "due_at"),
 )

@@ -56,8 +56,10 @@ from graftwork.gateway import (
     tenants,
     uploads,
     usage,
+    webhooks,
 )
 from graftwork.gateway.bookkeeping import Bookkeeping
+from graftwork.gateway.delivering import delivered
 from graftwork.gateway.door_keeper import DoorKeeper
 from graftwork.gateway.doors import check_door, enter_tenant
 from graftwork.gateway.engine_slot import EngineSlot, GenerationEngine, Pin, Stage
@@ -172,6 +174,7 @@ def build_app(
         tasks.router,
         analysis.router,
         rollouts.router,
+        webhooks.router,
         events.router,
         routes.router,
         predictions.router,
@@ -225,6 +228,10 @@ def _services(
     moving, kept, steering = steered(database, snapshots, slot, settings.adapter_cache_bytes)
     if slot.wanted:
         _check_base_name_is_free(base, snapshots)
+    attempts = telemetry.webhook_attempts
+    hooks, delivering = delivered(
+        settings, database, lambda: snapshots.current().position, lambda status: attempts.labels(status).inc()
+    )
     telemetry.watch_engine(lambda: _with_copies(slot.stats(), copies))
     telemetry.watch_rollouts(lambda: told_of(snapshots.current()))
     partial_uploads, forms = Uploads(settings.uploads), FormFiles(settings.forms)
@@ -274,6 +281,8 @@ def _services(
         rollouts=moving,
         kept=kept,
         steering=steering,
+        webhooks=hooks,
+        delivering=delivering,
         engine=slot,
         tasks=Tasks(database),
         task_prompts=TaskPrompts(ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes)),
@@ -343,7 +352,8 @@ def _lifespan(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None, None]:
         starting = asyncio.ensure_future(services.engine.start(_pins(services)))
-        beside = (partial(_look, services.snapshots), services.steering.run, services.books.recorder.keep_swept)
+        look, swept = partial(_look, services.snapshots), services.books.recorder.keep_swept
+        beside = (look, services.steering.run, services.delivering.run, swept)
         tasks = [asyncio.ensure_future(one()) for one in beside] if services.engine.wanted else []
         if not in_background:
             await starting

@@ -14,6 +14,7 @@ from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.gateway.bookkeeping import Bookkeeping
+from graftwork.gateway.delivering import Delivering
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.generation import Generations
 from graftwork.gateway.kept_warm import KeptWarm
@@ -40,6 +41,7 @@ from graftwork.registry.signatures import Signatures
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.tags import Tags
 from graftwork.registry.tenancy import Tenancy
+from graftwork.registry.webhooks.webhooks import Webhooks
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.rollouts.rollouts import Rollouts
@@ -84,6 +86,8 @@ class Services:
     rollouts: Rollouts
     kept: KeptWarm
     steering: Steering
+    webhooks: Webhooks
+    delivering: Delivering
     engine: EngineSlot
     generations: Generations
     poolings: Poolings
