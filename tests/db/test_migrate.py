@@ -111,6 +111,7 @@ def fill(tx: Transaction) -> dict[str, list[dict[str, object]]]:
             "name": "tone",
             "base": "tone",
             "route": "tone",
+            "webhook": "tone",
         }
         columns = inspect(tx).get_columns(name)
         row = {one["name"]: known.get(one["name"], None if one["nullable"] else some(one["type"])) for one in columns}

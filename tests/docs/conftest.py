@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Place]:
     """A server that is ready, and a folder to run commands in."""
     home = tmp_path_factory.mktemp("home")
-    with running_server(home, cache) as server:
+    with _private_targets(), running_server(home, cache) as server:
         with Client(server.url) as client:
             deadline = time.monotonic() + READY_TIMEOUT_S
             while reasons := client.ready():
@@ -34,3 +35,11 @@ def place(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Pla
                 assert time.monotonic() < deadline, reasons
                 time.sleep(0.05)
         yield place_in(tmp_path_factory.mktemp("checkout"), server.url, home=home, cache=cache)
+
+
+@contextmanager
+def _private_targets() -> Iterator[None]:
+    """Receivers of webhooks are on this machine."""
+    with pytest.MonkeyPatch.context() as surroundings:
+        surroundings.setenv("GRAFTWORK_WEBHOOK_PRIVATE_TARGETS", "true")
+        yield

@@ -45,6 +45,8 @@ from graftwork.registry.search.search import Searches
 from graftwork.registry.signatures import Signatures
 from graftwork.registry.tags import Tags
 from graftwork.registry.tenancy import Tenancy
+from graftwork.registry.webhooks.secrets import Secrets
+from graftwork.registry.webhooks.webhooks import Webhooks
 from graftwork.traffic.records.feedback import Feedback
 from graftwork.traffic.records.recording import Recording
 from graftwork.traffic.records.vault import Vault
@@ -120,6 +122,9 @@ class Shop:
             "local", spec("tone", canary(weight(1)), "adapters:/tone/2"), actor="me", reason=None, once=None
         )
         Lease(database, "rollouts", "me").hold()
+        hooks = Webhooks(database, Secrets())
+        hooks.set("local", "ci", "https://hooks.example/", ["*"], actor="me")
+        hooks.test("local", "ci")
         self.desk.demand("serving")
         self.desk.approve("tone")
         self.desk.lifecycle.deprecate("local", "tone", "Use voice.", actor="me")

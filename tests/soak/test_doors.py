@@ -33,6 +33,7 @@ def server(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
                 client.push(write_lora(root / f"lora-{seed}", tiny.outline, seed=seed), "alpha")
             client.documents.add("alpha:1.0.0", root / "lora-1" / "adapter_config.json", kind="other")
             client.signatures.sign("alpha:1.0.0", KEYS["ed25519"].private)
+            client.webhooks.set("alpha", "https://hooks.example/", ["hold.*"])
             key = client.keys.create(role="admin", scopes=["inference", "read", "manage"])
         yield made, {"authorization": f"Bearer {key['key']}"}
         made.engine.check()

@@ -55,7 +55,7 @@ def webhook_set(
     name: Name,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The URL to send to, by https.")],
     event: Annotated[
-        list[str], typer.Option("--event", metavar="KIND", help="Kinds of events: version.pushed, rollout.*, or *.")
+        list[str], typer.Option("--event", metavar="KIND", help="Kinds of events: version.created, rollout.*, or *.")
     ],
     subject: Annotated[
         list[str] | None,

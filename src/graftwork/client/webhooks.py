@@ -20,7 +20,7 @@ class Webhooks:
         """Send events of these kinds to `url` from now on; for a new webhook with its `secret`, shown this once.
 
         Args:
-            events: kinds or patterns of them: `version.pushed`, `rollout.*`, `*`.
+            events: kinds or patterns of them: `version.created`, `rollout.*`, `*`.
             subjects: whom they are about: `adapters/support`, `adapters/support-*`; none: everything.
 
         Raises:

@@ -13,7 +13,7 @@ MAX_URL = 2048
 MAX_PATTERNS = 64
 MAX_OVERLAP_S = 7 * 86_400
 DeliveryStatus = Literal["pending", "delivered", "failed"]
-#: `version.pushed`, `rollout.*` or `*`.
+#: `version.created`, `rollout.*` or `*`.
 KindPattern = Annotated[str, Field(pattern=r"^(\*|[a-z_]+\.(\*|[a-z_]+))$", max_length=128)]
 #: A subject, or how subjects begin: `adapters/support`, `adapters/support-*`.
 SubjectPattern = Annotated[str, Field(pattern=r"^([^*\x00-\x1f]+\*?|\*)$", max_length=256)]

@@ -38,6 +38,7 @@ KINDS: Final = frozenset({
     "user.removed", "user.set",
     "version.approved", "version.created", VERSION_DELETED, "version.deprecated", "version.promoted",
     "version.rejected", "version.rolled_back", "version.undeprecated",
+    "webhook.removed", "webhook.rotated", "webhook.set",
 })  # fmt: skip
 
 

@@ -83,31 +83,31 @@ def post(desk: Desk) -> Post:
 
 
 def test_events_are_queued_once_by_kind_subject_and_tenant_from_when_it_was_set(post: Post) -> None:
-    post.tell("version.pushed")
+    post.tell("version.created")
     post.add("chat", "version.*", "rollout.aborted", subjects=("adapters/tone", "rollouts/*"))
     for kind, subject, tenant in (
-        ("version.pushed", "adapters/tone", "local"),
+        ("version.created", "adapters/tone", "local"),
         ("versions.pushed", "adapters/tone", "local"),
-        ("version.pushed", "adapters/tone2", "local"),
-        ("version.pushed", "adapters/tone", "other"),
+        ("version.created", "adapters/tone2", "local"),
+        ("version.created", "adapters/tone", "other"),
         ("rollout.aborted", "rollouts/any", "local"),
         ("rollout.started", "rollouts/any", "local"),
     ):
         post.tell(kind, subject, tenant)
     last = post.queue()
     assert post.queue() == post.queue(last) == last
-    assert post.kinds() == ["version.pushed", "rollout.aborted"]
+    assert post.kinds() == ["version.created", "rollout.aborted"]
 
 
 def test_what_is_changed_is_caught_up_with_as_it_was(post: Post) -> None:
     post.add("chat", "version.*")
-    post.tell("version.pushed")
+    post.tell("version.created")
     post.tell("alias.set")
     post.add("chat", "alias.*")
-    post.tell("version.pushed")
+    post.tell("version.created")
     post.tell("alias.removed")
     post.queue()
-    assert post.kinds() == ["version.pushed", "alias.removed"]
+    assert post.kinds() == ["version.created", "alias.removed"]
 
 
 def test_cursors_follow_a_log_that_nobody_wants_and_many_pages_are_one_look(
@@ -116,11 +116,11 @@ def test_cursors_follow_a_log_that_nobody_wants_and_many_pages_are_one_look(
     monkeypatch.setattr("graftwork.registry.webhooks.deliveries.PAGE", 4)
     post.add("chat", "alias.*")
     for _ in range(9):
-        post.tell("version.pushed")
+        post.tell("version.created")
     last = post.tell("alias.set")
     assert post.queue() == last and post.kinds() == ["alias.set"]
     for _ in range(4):
-        last = post.queue(post.tell("version.pushed") - 1)
+        last = post.queue(post.tell("version.created") - 1)
     start = post.deliveries.start()
     assert start is not None and last - start < 4
 
@@ -180,7 +180,7 @@ def test_secrets_are_sealed_where_there_is_a_keyring_and_open_in_their_place_onl
 
 def test_what_fails_waits_is_given_up_and_is_tried_again_when_somebody_says_so(post: Post) -> None:
     post.add("chat", "version.*")
-    post.tell("version.pushed")
+    post.tell("version.created")
     post.queue()
     first = post.next().delivery
     assert post.deliveries.settle(first, Outcome(503, retry_after_s=60), post.held) == "pending"
@@ -191,7 +191,7 @@ def test_what_fails_waits_is_given_up_and_is_tried_again_when_somebody_says_so(p
     assert (again.id, again.attempts, again.answered, again.error) == (first.id, 1, 503, "answered 503")
     post.clock.ahead = timedelta(days=2)
     assert post.deliveries.settle(again, Outcome(error="no answer"), post.held) == "failed"
-    assert (post.deliveries.places(), post.kinds(status="failed")) == ([], ["version.pushed"])
+    assert (post.deliveries.places(), post.kinds(status="failed")) == ([], ["version.created"])
     assert post.hooks.retry("local", "chat") == 1 and post.hooks.retry("local", "chat") == 0
     third = post.next().delivery
     assert (third.id, third.attempts) == (first.id, 0)
@@ -204,25 +204,25 @@ def test_what_fails_waits_is_given_up_and_is_tried_again_when_somebody_says_so(p
 
 def test_who_lost_the_lease_writes_nothing(post: Post) -> None:
     post.add("chat", "version.*")
-    post.tell("version.pushed")
+    post.tell("version.created")
     post.queue()
     delivery = post.next().delivery
     Lease(post.desk.database, "webhooks", "me").release()
     assert Lease(post.desk.database, "webhooks", "you").hold() is not None
-    post.tell("version.pushed")
+    post.tell("version.created")
     post.queue()
     assert post.deliveries.settle(delivery, Outcome(204), post.held) is None
-    assert post.kinds(status="pending") == ["version.pushed"]
+    assert post.kinds(status="pending") == ["version.created"]
 
 
 def test_settled_ones_are_forgotten_in_time_and_pending_ones_are_not(post: Post) -> None:
     post.add("chat", "version.*")
     for _ in range(2):
-        post.tell("version.pushed")
+        post.tell("version.created")
     post.queue()
     post.deliveries.settle(post.next().delivery, Outcome(204), post.held)
     post.clock.ahead = KEPT + timedelta(seconds=1)
-    post.queue(post.tell("version.pushed") - 1)
+    post.queue(post.tell("version.created") - 1)
     assert [(one.number, one.status) for one in post.hooks.deliveries("local", "chat").items] == [
         (3, "pending"),
         (2, "pending"),
