@@ -30,6 +30,7 @@ _ANSWER_TIMEOUT_S = 900.0
 class HttpTarget:
     """A server at `url`; `fields` are what a request needs to reach a model by name, beside the usual ones."""
 
+    pid: int
     url: str
     fields: Callable[[str], Mapping[str, Any]]
 
@@ -54,8 +55,8 @@ class HttpTarget:
 
 
 @contextmanager
-def server_process(command: Sequence[str | Path], url: str, log: Path, variables: Mapping[str, str]) -> Iterator[None]:
-    """A process that answers `url`/health with 200 once it is ready; stopped at the end.
+def server_process(command: Sequence[str | Path], url: str, log: Path, variables: Mapping[str, str]) -> Iterator[int]:
+    """The id of a process that answers `url`/health with 200 once it is ready; stopped at the end.
 
     Raises:
         RuntimeError: it ended or was not ready in time, with the end of its log.
@@ -64,7 +65,7 @@ def server_process(command: Sequence[str | Path], url: str, log: Path, variables
         process = subprocess.Popen(command, stdout=output, stderr=output, env=dict(variables), start_new_session=True)
     try:
         _wait_until_healthy(process, url, log)
-        yield
+        yield process.pid
     finally:
         _stop(process)
 

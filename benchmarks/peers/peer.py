@@ -38,6 +38,10 @@ class Workload:
 class Target(Protocol):
     """An engine that runs."""
 
+    @property
+    def pid(self) -> int:
+        """Of its process, which has all others of the engine below it."""
+
     def measure(self, load: Load, names: Sequence[str], seed: int) -> Measured:
         """Run one round; requests and prompts follow from `seed` alone, so every engine gets the same."""
 

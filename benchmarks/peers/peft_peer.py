@@ -65,6 +65,10 @@ class DriverTarget:
     log: Path
     mode: Mode
 
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
     def measure(self, load: Load, names: Sequence[str], seed: int) -> Measured:
         requests = [(ask.model, ask.prompt) for ask in asks(load, names, seed)]
         work = {"mode": self.mode, "rows": load.concurrency, "asks": requests, "output_tokens": load.output_tokens}

@@ -2,7 +2,8 @@
 
 Each peer is installed into an environment of its own the first time it is asked for (see README.md beside this file for
 how long that takes) and started for each cell with the settings that are best for it there. A round of ours and a round
-of the peer, with the same prompts and adapters, make a pair; ratios are medians over pairs, ours over the peer.
+of the peer, with the same prompts and adapters, make a pair; while one is measured, the other stands still. Ratios are
+medians over pairs, ours over the peer.
 
     python benchmarks/peers/run.py --peers peft,vllm,llamacpp --json
 """
@@ -33,6 +34,7 @@ from peers.llamacpp_peer import LlamaCppPeer
 from peers.ours import our_server
 from peers.peer import Cell, Peer, Target, Workload
 from peers.peft_peer import PeftPeer
+from peers.standing_still import standing_still
 from peers.table import table
 from peers.vllm_peer import VllmPeer
 from random_adapters import mixed_ranks, write_adapter
@@ -149,7 +151,12 @@ def alternate(
     short = Load(load.concurrency, load.concurrency, load.prompt_tokens, 4, load.vocab)
     for target in (ours, theirs):
         target.measure(short, names, seed=1_000)
-    return [(ours.measure(load, names, seed), theirs.measure(load, names, seed)) for seed in range(rounds)]
+
+    def alone(target: Target, other: Target, seed: int) -> Measured:
+        with standing_still(other.pid):
+            return target.measure(load, names, seed)
+
+    return [(alone(ours, theirs, seed), alone(theirs, ours, seed)) for seed in range(rounds)]
 
 
 def agreement(ours: Target, theirs: Target, work: Workload, names: Sequence[str], load: Load) -> dict[str, int]:

@@ -62,11 +62,11 @@ class VllmPeer:
         if names:
             slots = str(len(names))
             command += ["--enable-lora", "--max-lora-rank", "16", "--max-loras", slots, "--max-cpu-loras", slots]
-        with server_process(command, url, work.scratch / f"vllm-{cell.name}.log", self._variables()):
+        with server_process(command, url, work.scratch / f"vllm-{cell.name}.log", self._variables()) as pid:
             for name in names:
                 body = {"lora_name": name, "lora_path": str(work.adapters[name])}
                 httpx.post(f"{url}/v1/load_lora_adapter", json=body, timeout=60).raise_for_status()
-            yield HttpTarget(url, lambda name: {"model": name})
+            yield HttpTarget(pid, url, lambda name: {"model": name})
 
     def _variables(self) -> dict[str, str]:
         return peer_variables() | {
