@@ -280,3 +280,18 @@ def test_a_user_approves_under_their_own_name(town: Town) -> None:
 def test_what_makes_no_sense_is_a_400(town: Town, method: str, path: str, body: Mapping[str, Any]) -> None:
     answer = town.shared.http(town.operator).request(method, path, json=body)
     assert answer.status_code == 400 and re.match(r"\w", answer.json()["detail"])
+
+
+def test_no_door_in_another_tenant_tells_whether_that_tenant_is_there(town: Town) -> None:
+    http = town.shared.http(town.zeta)
+    town.shared.client(town.acme).users.put("tone", role="viewer")  # whatever it is, there is one of that name
+    for method, path in sorted(door for door in DOORS if not door[1].startswith(("/api/", "/v1/", "/v1", "/metrics"))):
+        if path in ("/health", "/ready"):
+            continue
+        answers = []
+        for tenant, name in (("acme", "tone"), ("acme", "none"), ("amce", "tone")):
+            url = f"/api/v1/tenants/{tenant}{re.sub('{[a-z_]+}', name, path)}"
+            content = None if method in ("GET", "HEAD", "DELETE") else b"{}"
+            answer = http.request(method, url, content=content, headers={"content-type": "application/json"})
+            answers.append(told(answer, "acme", "amce", name))
+        assert answers[0] == answers[1] == answers[2] and answers[0][0] == 404, (method, path, answers)
