@@ -115,6 +115,16 @@ def test_a_task_is_one_request_however_many_inputs_it_has_and_says_whether_they_
     assert told[0]["task"] == good.json()["graftwork"]["task"] and told[0]["adapter"] == "alpha"
 
 
+def test_a_task_without_a_form_has_none_that_could_be_right(busy: Served) -> None:
+    task = {"apiVersion": API_VERSION, "kind": "Task", "metadata": {"name": "short"}, "spec": {"adapter": "alpha"}}
+    busy.client.tasks.set(task)
+    told = one_of(busy, busy.http.post("/v1/tasks", json={"task": "short", "text": "x"}))
+    assert (told["task"], told["format_valid"]) == ("short/1", None)
+    busy.engine.failures["alpha:1.0.0"] = GenerationFailed("not finite")
+    failed = one_of(busy, busy.http.post("/v1/tasks", json={"task": "short", "text": "x"}))
+    assert (failed["task"], failed["outcome"]) == ("short/1", "error")  # also where nothing came of it
+
+
 def test_what_was_refused_and_what_failed_is_recorded_apart(busy: Served) -> None:
     refused = busy.chat(model="nobody")
     busy.engine.failures["alpha:1.0.0"] = GenerationFailed("not finite")

@@ -20,10 +20,16 @@ from support.keys import KEYS
 from support.listening import Listening, listening
 from support.scale import LONG, soak_seed, times
 
+TASK = {
+    "apiVersion": "adapters.graftwork.dev/v1alpha1",
+    "kind": "Task",
+    "spec": {"adapter": "alpha", "output": {"type": "regex", "pattern": "[a-z]{1,3}"}},
+}
+
 
 @pytest.fixture(scope="module")
 def server(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Listening, dict[str, str]]]:
-    """With short answers, and one adapter of which there are two versions, the first with a document and signed; and
+    """With short answers, an adapter of which there are two versions, the first with a document and signed, a task, and
     the key of its operator, without whom nobody gets in once somebody has made a key."""
     root = tmp_path_factory.mktemp("doors")
     changes = {"home": root / "home", "base_name": "tiny", "max_model_len": 64, "port": 0}
@@ -34,6 +40,7 @@ def server(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
             client.documents.add("alpha:1.0.0", root / "lora-1" / "adapter_config.json", kind="other")
             client.signatures.sign("alpha:1.0.0", KEYS["ed25519"].private)
             client.webhooks.set("alpha", "https://hooks.example/", ["hold.*"])
+            client.tasks.set({**TASK, "metadata": {"name": "alpha"}})
             key = client.keys.create(role="admin", scopes=["inference", "read", "manage"])
         yield made, {"authorization": f"Bearer {key['key']}"}
         made.engine.check()

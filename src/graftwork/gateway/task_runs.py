@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from graftwork.access.names import DEFAULT
-from graftwork.adapters.companions.generation_defaults import NO_DEFAULTS
+from graftwork.adapters.companions.companions import NO_COMPANIONS
 from graftwork.engine.grammar import Grammar
 from graftwork.engine.request import Delta, GenerationRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
@@ -73,8 +73,8 @@ async def run_task(request: Request) -> Response:
         "model": chosen.model,
         "graftwork": chosen.signature.to_json(),
     }
-    chosen.draft.task = task.label
-    chosen.draft.format_valid = not any(isinstance(one.error, UnreadableAnswer) for one in outcomes)
+    if run.grammar is not None:
+        chosen.draft.format_valid = not any(isinstance(one.error, UnreadableAnswer) for one in outcomes)
     made = _alone(outcomes[0]) if body.text is not None else _all(outcomes)
     status = kind_of(outcomes[0].error).status if body.text is not None and outcomes[0].error else 200
     return JSONResponse({**head, **made}, status, headers=chosen.signature.headers())
@@ -92,6 +92,7 @@ def _choose(request: Request, services: Services, body: TaskRequest, task: Task)
         raise NotFound(
             f"The task {task.name} is for the adapter {named!r}, which does not exist. Push it, or set the task anew."
         ) from error
+    chosen.draft.task = task.label
     return replace(chosen, signature=replace(chosen.signature, task=task.label))
 
 
@@ -181,10 +182,13 @@ async def _run_of(services: Services, task: Task, chosen: Chosen, body: TaskRequ
     """Within the limits of the route; what else it would say to a request, the task says already."""
     spec, adapter, own = task.revision.spec, chosen.adapter, body.companions != "base"
     limits = chosen.signature.decision.defaults.limits
-    defaults = (await chosen.engine.companions(adapter)).defaults if adapter and own else NO_DEFAULTS
-    params = limited(task_params(spec.sampling, defaults), limits)
+    companions = await chosen.engine.companions(adapter) if adapter and own else NO_COMPANIONS
+    params = limited(task_params(spec.sampling, companions.defaults), limits)
     if limits.max_tokens is not None and params.max_tokens is not None:
         params = replace(params, max_tokens=min(params.max_tokens, limits.max_tokens))
+    chosen.draft.template = companions.chat_template if spec.prompt.text is None else None
+    if chosen.draft.recording.logprobs:
+        params = replace(params, logprobs=0)
     return TaskRun(services, task, chosen, params, grammar_of(spec.output), own)
 
 
