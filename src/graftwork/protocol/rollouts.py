@@ -45,7 +45,7 @@ class StepPart(Resource):
 
 
 class CanaryPart(Resource):
-    """Step by step; `analysis` is judged all the time, a step's own while that step lasts."""
+    """Step by step; `analysis` is judged all the time and passes before the end, a step's own in that step."""
 
     steps: list[StepPart] = Field(min_length=1, max_length=MAX_STEPS)
     analysis: AnalysisPart | None = None

@@ -19,6 +19,7 @@ from graftwork.db.lease import Lease
 from graftwork.db.schema import leases
 from graftwork.errors import Unavailable
 from graftwork.traffic.rollouts.live import LiveRollouts
+from graftwork.traffic.rollouts.rollout import Rollout
 from support.rollouts import Bench, canary, hold, spec, weight
 from support.scale import times
 from support.waiting import eventually
@@ -52,6 +53,30 @@ def test_each_arm_is_judged_from_when_its_step_began_and_the_other_gate_from_the
     assert bench.judge.asked[-2:] == [("candidate", "latency", began), ("candidate", "errors", entered)]
 
 
+def test_what_a_gate_beside_the_steps_has_not_passed_is_not_promoted_at_their_end(bench: Bench) -> None:
+    bench.start(canary(weight(50), hold("10m"), analysis={"name": "latency", "deadline": "1h"}))
+    began = bench.clock.now
+    bench.look()
+    after = bench.look(600)
+    assert (after.state.status, after.state.step) == ("progressing", 2)
+    after = bench.look(3600)
+    assert (after.state.status, after.state.held, bench.judge.asked[-1][2]) == ("paused", "undecided", began)
+    bench.rollouts.resume("local", "support", actor="ann", reason="I have looked")
+    assert bench.look().state.status == "promoted"
+
+    bench.start(canary(weight(50), analysis={"name": "latency"}), "support:3.0.0")
+    bench.judge.says["candidate"] = "pass"
+    bench.look()
+    assert bench.look().state.status == "promoted"
+
+
+def test_a_look_that_has_nothing_to_do_writes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.start(canary(weight(50), hold("10m")))
+    bench.look()
+    monkeypatch.setattr(bench.desk.database, "transaction", lambda: pytest.fail("it was written"))
+    assert bench.look(599).state.step == 1
+
+
 def test_it_waits_for_candidates_to_be_warm_and_gives_up_on_one_that_cannot_be(bench: Bench) -> None:
     bench.warmth.warm = False
     bench.start(canary(weight(50), hold()))
@@ -79,10 +104,10 @@ def test_one_that_cannot_go_on_does_not_hold_up_the_others(bench: Bench, monkeyp
         bench.rollouts.start("local", plan, actor="ann", reason=None, once=None)
     advance = bench.rollouts.advance
 
-    def failing(seen, evidence, held):  # type: ignore[no-untyped-def]
+    def failing(seen: Rollout, *told: Any) -> Rollout | None:
         if seen.route == "alpha":
             raise Unavailable("Not now.")
-        return advance(seen, evidence, held)
+        return advance(seen, *told)
 
     monkeypatch.setattr(bench.rollouts, "advance", failing)
     assert bench.controller.look() == 1
@@ -107,14 +132,15 @@ def test_who_lost_the_lease_in_the_middle_writes_nothing(bench: Bench) -> None:
     assert held is not None
     mine.release()
     assert others.hold() is not None
-    evidence = bench.controller.evidence(begun)
-    assert bench.rollouts.advance(begun, evidence, held) is None
+    now = bench.clock.now
+    evidence = bench.controller.evidence(begun, now)
+    assert bench.rollouts.advance(begun, evidence, held, now) is None
     others.release()
     again = mine.hold()
     assert again is not None and again.epoch == held.epoch + 2
-    assert bench.rollouts.advance(begun, evidence, held) is None, "the right of before is another one"
-    assert bench.rollouts.advance(begun, evidence, again) is not None
-    assert bench.rollouts.advance(begun, evidence, again) is None, "what was decided on is no longer so"
+    assert bench.rollouts.advance(begun, evidence, held, now) is None, "the right of before is another one"
+    assert bench.rollouts.advance(begun, evidence, again, now) is not None
+    assert bench.rollouts.advance(begun, evidence, again, now) is None, "what was decided on is no longer so"
 
 
 def test_a_lease_runs_out_by_the_databases_clock(bench: Bench) -> None:

@@ -121,6 +121,22 @@ def test_whoever_moves_the_pointer_by_hand_has_the_last_word_before_anybody_look
     assert "made to mean support:1.0.0" in after.state.reason
 
 
+def test_a_promotion_undoes_no_rollback_that_came_a_moment_before(bench: Bench) -> None:
+    bench.desk.promote("support:3.0.0")
+    bench.start(canary(weight(50), hold("10s")))
+    bench.look()
+    bench.clock.pass_by(10)
+    stale = bench.snapshot()
+    bench.desk.registry.rollback("local", "support", actor="ann")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench.controller, "_snapshot", lambda: stale)
+        assert bench.controller.look() == 0
+    with pytest.raises(Conflict, match=r"made to mean support:1\.0\.0"):
+        bench.rollouts.promote("local", "support", **TOLD)
+    assert production(bench) == "1.0.0"
+    assert bench.look().state.status == "superseded"
+
+
 def test_a_candidate_that_the_policy_forbids_gives_its_keys_back_before_anybody_looks(bench: Bench) -> None:
     for version in ("1.0.0", "2.0.0"):
         bench.desk.approve(f"support:{version}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from graftwork.access.clock import Clock
 from graftwork.db.lease import Held, Lease
@@ -47,10 +48,10 @@ class Controller:
         if not live or (held := self._lease.hold()) is None:
             return 0
         self._held = held
-        moved = 0
+        moved, now = 0, self._clock()
         for one in live.values():
             try:
-                after = self._rollouts.advance(one, self.evidence(one), held)
+                after = self._rollouts.advance(one, self.evidence(one, now), held, now)
             except GraftworkError as error:  # the others go on
                 log.warning("The rollout %s could not go on: %s", one.name, error.message)
                 continue
@@ -62,15 +63,15 @@ class Controller:
         if self._held is not None:
             self._lease.release()
 
-    def evidence(self, one: Rollout) -> Evidence:
+    def evidence(self, one: Rollout, now: datetime) -> Evidence:
         """What is known of a rollout now."""
         return Evidence(
             ready=one.state.status == "warming" and self._readiness.ready(one),
             broken=self._broken(one),
             moved=self._moved(one),
-            background=self._judged(one, one.plan.background),
+            background=self._judged(one, one.plan.background, now),
             step=one.state.step,
-            verdicts=self._judged(one, self._due(one)),
+            verdicts=self._judged(one, self._due(one), now),
         )
 
     def _due(self, one: Rollout) -> Analysis | None:
@@ -80,11 +81,10 @@ class Controller:
         step = one.plan.steps[one.state.step]
         return step if isinstance(step, Analysis) else None
 
-    def _judged(self, one: Rollout, analysis: Analysis | None) -> Mapping[str, Verdict]:
+    def _judged(self, one: Rollout, analysis: Analysis | None, now: datetime) -> Mapping[str, Verdict]:
         if analysis is None or self._judge is None or one.state.started_at is None:
             return {}
         since = one.state.started_at if analysis is one.plan.background else one.state.entered_at
-        now = self._clock()
         return {arm: self._judge.judge(one, arm, analysis, since, now) for arm in one.plan.arms}
 
     def _broken(self, one: Rollout) -> str | None:

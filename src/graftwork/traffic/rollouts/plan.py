@@ -65,7 +65,7 @@ class Plan:
     strategy: str
     arms: tuple[str, ...]  #: the candidates
     steps: tuple[Step, ...]
-    background: Analysis | None  #: judged from the first weight to the end
+    background: Analysis | None  #: judged from the first weight on; a canary's last step waits for it to pass
     winner: str | None  #: None: the route means what it meant before, unless somebody promotes an arm
 
     @classmethod
@@ -93,8 +93,10 @@ class Plan:
 
     @property
     def analyses(self) -> tuple[Analysis, ...]:
-        own = tuple(step for step in self.steps if isinstance(step, Analysis))
-        return own if self.background is None else (self.background, *own)
+        """All that are judged, each once."""
+        background = [self.background] if self.background is not None else []
+        own = [step for step in self.steps if isinstance(step, Analysis) and step is not self.background]
+        return (*background, *own)
 
     @property
     def mirrors(self) -> bool:
@@ -105,7 +107,10 @@ _Made = tuple[Iterator[Step], Analysis | None, str | None]
 
 
 def _canary(part: CanaryPart, arms: tuple[str, ...]) -> _Made:
-    return (_step(step, arms[0]) for step in part.steps), _analysis(part.analysis), arms[0]
+    background = _analysis(part.analysis)
+    steps = [_step(step, arms[0]) for step in part.steps]
+    # What is undecided must not become what everybody gets: it has to pass before the end.
+    return iter([*steps, background] if background is not None else steps), background, arms[0]
 
 
 def _step(step: StepPart, arm: str) -> Step:

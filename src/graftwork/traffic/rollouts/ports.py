@@ -13,7 +13,10 @@ from graftwork.traffic.verdict import Verdict
 
 
 class Judge(Protocol):
-    """Says what the evidence of an arm is worth; it only reads."""
+    """Says what the evidence of an arm is worth; it only reads.
+
+    It is asked at each look, several times a second: how often evidence is read anew is for the template to say.
+    """
 
     def check(self, tenant: str, analysis: Analysis) -> None:
         """Raises InvalidRequest where there is no such template, or the arguments do not fit it."""

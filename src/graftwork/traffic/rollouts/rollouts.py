@@ -131,12 +131,13 @@ class Rollouts:
         """Everybody is answered by the stable version again, at once."""
         return self._told(tenant, route, lambda one, now, why: abort(one.state, now, why), **told)
 
-    def advance(self, seen: Rollout, evidence: Evidence, held: Held) -> Rollout | None:
+    def advance(self, seen: Rollout, evidence: Evidence, held: Held, now: datetime) -> Rollout | None:
         """Do what is to be done by now; None where somebody else has done something, or the right to act is gone.
 
-        What the policy forbids makes it wait for a person.
+        Where that is nothing, nothing is asked of the database. What the policy forbids makes it wait for a person.
         """
-        now = self._clock()
+        if not advance(seen.plan, seen.state, now, evidence)[1]:
+            return seen
         try:
             return self._advance(seen, held, lambda one: advance(one.plan, one.state, now, evidence), now)
         except Forbidden as error:
@@ -181,6 +182,7 @@ class Rollouts:
 
     def _record(self, tx: Transaction, one: Rollout, number: int, action: Action, actor: str, at: str) -> None:
         if action.promote is not None:
+            self._check_unmoved(tx, one)
             to, why = one.arms[action.promote], f"Rollout {one.name}: {action.after.reason}"
             self._pointer.move(tx, one.tenant, one.route, to, actor=actor, reason=why, at=at)
         before, after, why = action.before.brief(), action.after.brief(), action.after.reason
@@ -243,6 +245,12 @@ class Rollouts:
                     field="spec.strategy",
                 )
             self._judge.check(tenant, analysis)
+
+    def _check_unmoved(self, tx: Transaction, one: Rollout) -> None:
+        """Raises Conflict where somebody has moved the route's pointer, which is not to be undone by a promotion."""
+        _, now = self._pointer.target(tx, one.tenant, one.route)
+        if now.digest != one.arms[STABLE].digest:
+            raise Conflict(f"{one.route} was made to mean {now.label} meanwhile; the rollout {one.name} is over.")
 
     def _newest(self, tx: Transaction, tenant: str, route: str) -> Rollout:
         if (found := rows.newest(tx, tenant, route)) is None:
