@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, PreconditionFailed, Refused
 from graftwork.gateway.services import Services
 from support.rollouts import canary, document, hold, weight
@@ -152,6 +153,24 @@ def test_the_previous_version_is_kept_in_memory_while_the_one_in_production_is_t
     support.client.load("support:3.0.0")
     look_only(support)
     assert support.engine.pinned == {support.client.show("support:2.0.0")["digest"]}
+
+
+def test_what_finds_no_room_is_not_asked_for_all_the_time(support: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    support.engine.failures["support:2.0.0"] = Conflict("Pinned adapters hold all of it.")
+    asked: list[str] = []
+    load = support.engine.load
+
+    async def counted(handle: AdapterHandle, **how: Any) -> bool:
+        asked.append(handle.label)
+        return await load(handle, **how)
+
+    monkeypatch.setattr(support.engine, "load", counted)
+    start(support, HALF)
+    look(support, 5)
+    assert asked == ["support:2.0.0", "support:1.0.0"]
+    monkeypatch.setattr("graftwork.gateway.kept_warm.AGAIN_S", 0.0)
+    support.engine.failures.clear()
+    assert look(support)["held"] == "step"
 
 
 def look_only(served: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 
 #: A load is begun, not waited for, in seconds.
 BEGIN_S: Final = 0.01
+#: What found no room, or was lost on its way, is asked for again after so long, in seconds.
+AGAIN_S: Final = 5.0
 
 
 class KeptWarm:
@@ -26,6 +29,7 @@ class KeptWarm:
     def __init__(self, slot: EngineSlot, snapshot: Callable[[], Snapshot], budget_bytes: int) -> None:
         self._slot, self._snapshot, self._budget_bytes = slot, snapshot, budget_bytes
         self._own: dict[str, AdapterHandle] = {}
+        self._asked: dict[str, float] = {}  # when, by `time.monotonic`
 
     async def refresh(self) -> None:
         """Pin what is wanted by now, and let go of what no longer is; quick, for loads go on by themselves."""
@@ -35,9 +39,11 @@ class KeptWarm:
         wanted = keep_warm(self._snapshot(), memory, base_digest=base, budget_bytes=self._budget_bytes)
         for digest in self._own.keys() - wanted.keys():
             engine.unpin(self._own.pop(digest))
+        self._asked = {digest: at for digest, at in self._asked.items() if digest in wanted}
         for digest, handle in wanted.items():
-            if digest in memory and self._settled(memory[digest], digest):
+            if self._settled(memory.get(digest), digest):
                 continue
+            self._asked[digest] = time.monotonic()
             try:
                 await engine.load(handle, pin=True, wait_s=BEGIN_S)
             except GraftworkError as error:
@@ -45,9 +51,11 @@ class KeptWarm:
             else:
                 self._own[digest] = handle
 
-    def _settled(self, here: Residency, digest: str) -> bool:
-        """Whether nothing is to be asked for: who pinned it by name keeps it, and what failed fails for a while."""
-        return here.pinned or here.state == "failed" or (here.state == "loading" and digest in self._own)
+    def _settled(self, here: Residency | None, digest: str) -> bool:
+        """Whether nothing is to be asked for: it is pinned, whoever did that, or failed, or was asked for just now."""
+        if here is not None and (here.pinned or here.state == "failed"):
+            return True
+        return time.monotonic() - self._asked.get(digest, -AGAIN_S) < AGAIN_S
 
     def leave(self, digest: str) -> None:
         """Somebody has pinned it by name: it is theirs from now on."""
