@@ -12,7 +12,7 @@ from graftwork.access.events import read_events
 from graftwork.db.lease import Lease
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.rollouts import RolloutSpec
-from graftwork.registry.snapshot import Snapshot, SnapshotReader, read_snapshot
+from graftwork.registry.snapshot import ReadPart, Snapshot, SnapshotReader, read_snapshot
 from graftwork.traffic.choice import Asked, Decision, choose
 from graftwork.traffic.rollouts.controller import Controller
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live
@@ -20,8 +20,11 @@ from graftwork.traffic.rollouts.plan import Analysis
 from graftwork.traffic.rollouts.rollout import Rollout
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.circumstances import Circumstances
+from graftwork.traffic.routes.table import RouteTable, read_routes
 from graftwork.traffic.verdict import Result, Verdict
 from support.desk import Desk
+
+PARTS: dict[type, ReadPart] = {LiveRollouts: read_live, RouteTable: read_routes}
 
 
 def document(route: str, strategy: Mapping[str, Any], *candidates: str | tuple[str, str]) -> dict[str, Any]:
@@ -100,7 +103,7 @@ class Bench:
     def __init__(self, desk: Desk) -> None:
         self.desk, self.clock, self.judge, self.warmth = desk, SetClock(), ScriptedJudge(), AllWarm()
         self.rollouts = Rollouts(desk.database, self.clock, judge=self.judge)
-        self.reader = SnapshotReader(desk.database, {LiveRollouts: read_live})
+        self.reader = SnapshotReader(desk.database, PARTS)
         self.controller = self.controller_of("one")
 
     def controller_of(self, holder: str, ttl_s: float = 60.0) -> Controller:
@@ -110,7 +113,7 @@ class Bench:
 
     def snapshot(self) -> Snapshot:
         """What is there now, whoever wrote it."""
-        return read_snapshot(self.desk.database, parts={LiveRollouts: read_live})
+        return read_snapshot(self.desk.database, parts=PARTS)
 
     def start(self, strategy: Mapping[str, Any], *candidates: str | tuple[str, str], **told: Any) -> Rollout:
         said = {"actor": "ann", "reason": None, "once": None, **told}
@@ -127,13 +130,18 @@ class Bench:
         with self.desk.database.reading() as tx:
             return [event.kind for event in read_events(tx, "local", "rollouts/support")]
 
-    def decide(self, key: str, snapshot: Snapshot | None = None) -> Decision:
+    def decide(self, user: str, snapshot: Snapshot | None = None, model: str = "support") -> Decision:
         found = snapshot or self.snapshot()
-        live = found.part(LiveRollouts)
-        asked = Asked("support", seen=Circumstances(user=key))
-        return choose(asked, tenant="local", base="tiny", versions=found, rollouts=live)
+        return choose(
+            Asked(model, seen=Circumstances(user=user)),
+            tenant="local",
+            base="tiny",
+            versions=found,
+            routes=found.part(RouteTable),
+            rollouts=found.part(LiveRollouts),
+        )
 
-    def arms(self, keys: int = 200) -> Counter[str]:
+    def arms(self, users: int = 200, model: str = "support") -> Counter[str]:
         """How many of so many users each version answers."""
         found = self.snapshot()
-        return Counter(self.decide(f"user-{number}", found).model for number in range(keys))
+        return Counter(self.decide(f"user-{number}", found, model).model for number in range(users))

@@ -15,7 +15,7 @@ from graftwork.cli.verb import add_verb
 from graftwork.cli.yaml_file import naming, read_mapping
 
 rollout_app = typer.Typer(no_args_is_help=True, help="Move a route to another version by steps, or back at once.")
-Route = Annotated[str, typer.Argument(metavar="ROUTE", help="The route: an adapter's name.")]
+Route = Annotated[str, typer.Argument(metavar="ROUTE", help="The route: its own name, or an adapter's.")]
 
 _COLUMNS: Columns = {
     "route": lambda row: row["route"],

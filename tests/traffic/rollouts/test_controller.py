@@ -178,6 +178,7 @@ from graftwork.traffic.rollouts.controller import Controller
 from graftwork.db.lease import Lease
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live
 from graftwork.traffic.rollouts.rollouts import Rollouts
+from graftwork.traffic.routes.table import RouteTable, read_routes
 
 
 class Warm:
@@ -187,7 +188,7 @@ class Warm:
 
 def serve():
     database = Database(sys.argv[1])
-    reader = SnapshotReader(database, {LiveRollouts: read_live})
+    reader = SnapshotReader(database, {LiveRollouts: read_live, RouteTable: read_routes})
     lease = Lease(database, "rollouts", str(os.getpid()), 0.3)
     controller = Controller(Rollouts(database), lease, reader.current, Warm(), DatabaseClock(database))
     while True:

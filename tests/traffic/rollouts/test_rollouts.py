@@ -13,12 +13,12 @@ from graftwork.db.schema import rollout_arms, rollout_steps
 from graftwork.errors import Conflict, Forbidden, Held, InvalidRequest, NotFound, PreconditionFailed
 from graftwork.registry.idempotency import Once
 from graftwork.registry.retention.deletion import Deletions
-from graftwork.registry.snapshot import ReadPart, read_snapshot
+from graftwork.registry.snapshot import read_snapshot
 from graftwork.traffic.choice import Asked, choose
-from graftwork.traffic.rollouts.live import LiveRollouts, read_live
+from graftwork.traffic.rollouts.live import LiveRollouts
 from graftwork.traffic.rollouts.plan import Plan
 from graftwork.traffic.rollouts.rollouts import Rollouts
-from support.rollouts import Bench, canary, hold, spec, weight
+from support.rollouts import PARTS, Bench, canary, hold, spec, weight
 
 GATE = {"analysis": {"name": "errors"}}
 STEPWISE = canary(weight(20), hold("10m"), GATE, weight(50), hold("10m"))
@@ -254,7 +254,7 @@ def test_the_newest_rollout_of_each_route_is_listed_page_by_page(bench: Bench) -
 
 
 def test_only_rollouts_that_the_log_spoke_of_are_read_again(bench: Bench) -> None:
-    parts: dict[type, ReadPart] = {LiveRollouts: read_live}
+    parts = PARTS
     bench.start(STEPWISE)
     before = read_snapshot(bench.desk.database, parts=parts)
     bench.desk.push(9, "elsewhere")

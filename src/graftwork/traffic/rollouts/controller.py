@@ -15,6 +15,7 @@ from graftwork.registry.versions import Version
 from graftwork.traffic.rollouts.advance import Evidence
 from graftwork.traffic.rollouts.live import LiveRollouts
 from graftwork.traffic.rollouts.plan import Analysis
+from graftwork.traffic.rollouts.pointer import leads_to
 from graftwork.traffic.rollouts.ports import Judge, Readiness
 from graftwork.traffic.rollouts.rollout import Rollout
 from graftwork.traffic.rollouts.rollouts import Rollouts
@@ -98,6 +99,8 @@ class Controller:
 
     def _moved(self, one: Rollout) -> str | None:
         stable = one.live_arms[-1]
+        if not leads_to(self._snapshot(), one.tenant, one.route, stable.reference):
+            return f"{one.route} no longer leads to {stable.reference}."
         if (now := _meant(self._snapshot(), one, stable.reference)) is not None and now.digest == stable.digest:
             return None
         return f"{stable.reference} was made to mean {now.label if now else 'nothing'} meanwhile."

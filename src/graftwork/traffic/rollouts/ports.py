@@ -1,14 +1,12 @@
-"""What rollouts need of others: whoever judges arms, moves pointers, and knows what is warm."""
+"""What rollouts need of others: whoever judges arms, and whoever knows what is warm."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
-from graftwork.db import Transaction
-from graftwork.registry.versions import Version
 from graftwork.traffic.rollouts.plan import Analysis
-from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout
+from graftwork.traffic.rollouts.rollout import Rollout
 from graftwork.traffic.verdict import Verdict
 
 
@@ -24,34 +22,6 @@ class Judge(Protocol):
 
     def judge(self, rollout: Rollout, arm: str, analysis: Analysis, since: datetime, now: datetime) -> Verdict:
         """The verdict on `arm` against the stable one, by what was observed from `since` on; never raises for lack."""
-        ...
-
-
-class Pointer(Protocol):
-    """What a route means, and how that is moved; all in the transaction of the rollout's own change."""
-
-    def target(self, tx: Transaction, tenant: str, route: str) -> tuple[str, Version]:
-        """The reference that the route's requests go to, and the version that it means now.
-
-        Raises:
-            NotFound: there is no such route. Conflict: it means no one version.
-        """
-        ...
-
-    def candidate(self, tx: Transaction, tenant: str, route: str, reference: str) -> Version:
-        """The version that the route may mean next.
-
-        Raises:
-            NotFound: there is none. Conflict: the route cannot mean it.
-        """
-        ...
-
-    def move(self, tx: Transaction, tenant: str, route: str, to: ArmVersion, **told: Any) -> None:
-        """Let the route mean `to`; `told` are actor, reason and at.
-
-        Raises:
-            Forbidden: the policy does not allow it.
-        """
         ...
 
 

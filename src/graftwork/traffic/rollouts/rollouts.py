@@ -19,7 +19,7 @@ from graftwork.registry.idempotency import Once, keep, recall
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.versions import Version
 from graftwork.traffic.choice import require_allowed
-from graftwork.traffic.rollouts import rows
+from graftwork.traffic.rollouts import pointer, rows
 from graftwork.traffic.rollouts.advance import (
     Action,
     Evidence,
@@ -33,10 +33,9 @@ from graftwork.traffic.rollouts.advance import (
     resume,
     supersede,
 )
-from graftwork.traffic.rollouts.alias_pointer import AliasPointer
 from graftwork.traffic.rollouts.history import history_page
 from graftwork.traffic.rollouts.plan import STABLE, Plan
-from graftwork.traffic.rollouts.ports import Judge, Pointer
+from graftwork.traffic.rollouts.ports import Judge
 from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout
 from graftwork.traffic.rollouts.subjects import subject_of
 
@@ -51,18 +50,10 @@ class Rollouts:
     With `expected` they raise PreconditionFailed unless the newest rollout of the route has that revision.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock | None = None,
-        *,
-        judge: Judge | None = None,
-        pointer: Pointer | None = None,
-    ) -> None:
+    def __init__(self, database: Database, clock: Clock | None = None, *, judge: Judge | None = None) -> None:
         self._database = database
         self._clock = clock or DatabaseClock(database)  # the one clock that all servers share
         self._judge = judge
-        self._pointer = pointer or AliasPointer()
 
     def start(self, tenant: str, spec: RolloutSpec, *, actor: str, reason: str | None, once: Once | None) -> Rollout:
         """Begin a rollout; one of the same route that runs is superseded, and nothing of it counts any more.
@@ -90,7 +81,7 @@ class Rollouts:
         _check_expected(last, expected)
         if last.state.status != "aborted":
             raise Conflict(f"The rollout {last.name} is {last.state.status}; only an aborted one is tried again.")
-        again = RolloutSpec.model_validate({**last.spec, "stable": None})
+        again = RolloutSpec.model_validate(last.spec)
         return self.start(tenant, again, actor=actor, reason=reason or f"{last.name} again.", once=once)
 
     def get(self, tenant: str, route: str) -> Rollout:
@@ -184,7 +175,7 @@ class Rollouts:
         if action.promote is not None:
             self._check_unmoved(tx, one)
             to, why = one.arms[action.promote], f"Rollout {one.name}: {action.after.reason}"
-            self._pointer.move(tx, one.tenant, one.route, to, actor=actor, reason=why, at=at)
+            pointer.move(tx, one.tenant, one.route, one.spec["stable"], to, actor=actor, reason=why, at=at)
         before, after, why = action.before.brief(), action.after.brief(), action.after.reason
         row = {"kind": action.kind, "reason": why, "before": canonical(before, what="state")}
         row |= {"after": canonical(after, what="state"), "created_at": at, "created_by": actor}
@@ -204,16 +195,12 @@ class Rollouts:
         actor: str,
         reason: str | None,
     ) -> Rollout:
-        reference, stable = self._pointer.target(tx, tenant, spec.route)
+        reference, stable = pointer.target(tx, tenant, spec.route, spec.stable)
         arms = {STABLE: _arm(STABLE, stable)}
         for one in spec.candidates:
-            version = self._pointer.candidate(tx, tenant, spec.route, one.reference)
+            version = pointer.candidate(tx, tenant, one.reference, reference)
             _check_candidate(version, stable, arms)
             arms[one.arm] = _arm(one.arm, version)
-        if spec.stable is not None:
-            said = self._pointer.candidate(tx, tenant, spec.route, spec.stable)
-            if said.digest != stable.digest:
-                raise Conflict(f"{spec.route} means {stable.label} now, and not {said.label}: promote that one first.")
         last, at = rows.newest(tx, tenant, spec.route), timestamp(now)
         revision = last.revision + 1 if last else 1
         if last is not None and not last.state.ended:
@@ -248,7 +235,7 @@ class Rollouts:
 
     def _check_unmoved(self, tx: Transaction, one: Rollout) -> None:
         """Raises Conflict where somebody has moved the route's pointer, which is not to be undone by a promotion."""
-        _, now = self._pointer.target(tx, one.tenant, one.route)
+        _, now = pointer.target(tx, one.tenant, one.route, one.spec["stable"])
         if now.digest != one.arms[STABLE].digest:
             raise Conflict(f"{one.route} was made to mean {now.label} meanwhile; the rollout {one.name} is over.")
 

@@ -63,7 +63,7 @@ class Routes:
             made = Revision(rows.last_number(tx, tenant, name) + 1, digest, now, actor, reason)
             route = Route(tenant, name, made, spec)
             rows.insert_revision(tx, route, text)
-            self._move(tx, ROUTE_SET, (tenant, name), before, route, actor=actor, reason=reason, at=now)
+            move(tx, ROUTE_SET, (tenant, name), before, route, actor=actor, reason=reason, at=now)
             return route, before is None
 
     def rollback(
@@ -92,7 +92,7 @@ class Routes:
             after = self._revision(tx, tenant, name, number)
             if number != before.revision.number:
                 at = timestamp(self._clock())
-                self._move(tx, ROUTE_ROLLED_BACK, (tenant, name), before, after, actor=actor, reason=reason, at=at)
+                move(tx, ROUTE_ROLLED_BACK, (tenant, name), before, after, actor=actor, reason=reason, at=at)
             if once is not None:
                 keep(tx, tenant, once, {"revision": number}, now=self._clock())
             return after
@@ -108,7 +108,7 @@ class Routes:
         with self._database.transaction() as tx:
             before = self._expected(tx, tenant, name, expected) or _nowhere(name)
             at = timestamp(self._clock())
-            self._move(tx, ROUTE_REMOVED, (tenant, name), before, None, actor=actor, reason=reason, at=at)
+            move(tx, ROUTE_REMOVED, (tenant, name), before, None, actor=actor, reason=reason, at=at)
 
     def show(self, tenant: str, name: str, revision: int | None = None) -> tuple[Route, bool]:
         """The live revision, or another; and whether it is live.
@@ -171,22 +171,23 @@ class Routes:
             raise Conflict(f"The route {route.name} has no earlier revision to roll back to; set another one.")
         return trail[-2]
 
-    def _move(
-        self,
-        tx: Transaction,
-        kind: str,
-        key: tuple[str, str],
-        before: Route | None,
-        after: Route | None,
-        *,
-        actor: str,
-        reason: str | None,
-        at: str,
-    ) -> None:
-        was, now = (end.revision.number if end is not None else None for end in (before, after))
-        rows.point(tx, *key, before=was, after=now, at=at, actor=actor)
-        payload = {"from": _brief(before), "to": _brief(after), "reason": reason}
-        events.append(tx, key[0], actor, kind, subject_of_route(key[1]), payload, at=at)
+
+def move(
+    tx: Transaction,
+    kind: str,
+    key: tuple[str, str],
+    before: Route | None,
+    after: Route | None,
+    *,
+    actor: str,
+    reason: str | None,
+    at: str,
+) -> None:
+    """Let a route (tenant and name) mean another revision, and tell the log."""
+    was, now = (end.revision.number if end is not None else None for end in (before, after))
+    rows.point(tx, *key, before=was, after=now, at=at, actor=actor)
+    payload = {"from": _brief(before), "to": _brief(after), "reason": reason}
+    events.append(tx, key[0], actor, kind, subject_of_route(key[1]), payload, at=at)
 
 
 def has_route(tx: Transaction, tenant: str, name: str) -> bool:
