@@ -19,6 +19,7 @@ from graftwork.protocol.resource import API_VERSION
 from graftwork.settings import Settings
 from graftwork.testing import FAKE_BASE, FakeEngine
 from graftwork.traffic.records.entry import Entries
+from support.rollouts import canary, document, hold, weight
 from support.served import CHAT, HELLO, Served, serving
 
 SHARED = {"user": "ann", "session_id": "s1"}
@@ -174,6 +175,30 @@ def test_an_answer_is_explained_as_it_stood_when_it_was_decided(busy: Served) ->
     kinds = [event["kind"] for event in history["events"]]
     assert kinds == ["version.created", "version.promoted"], "and not what was done afterwards"
     assert history["events"][1]["payload"]["reason"] == "passed review"
+
+
+def test_the_revision_of_a_route_that_decided_is_explained_as_it_was(busy: Served) -> None:
+    route = {"apiVersion": API_VERSION, "kind": "Route", "metadata": {"name": "support"}}
+    rule = {"name": "all", "targets": [{"reference": "alpha:1.0.0", "arm": "first"}]}
+    busy.client.routes.set({**route, "spec": {"rules": [rule]}}, reason="opened")
+    answer = busy.chat(model="support")
+    busy.client.routes.set({**route, "spec": {"rules": [{**rule, "name": "other"}]}})
+    found = busy.client.predictions.explain(answer.headers["x-graftwork-request"])
+    record, [event] = found["prediction"], found["decided_by"]
+    assert (record["route"], record["route_revision"], record["arm"]) == ("support", 1, "first")
+    assert (event["kind"], event["payload"]["reason"]) == ("route.set", "opened")
+    assert [one["adapter"] for one in found["history"]] == ["alpha"]
+
+
+def test_a_rollout_that_decided_is_explained(busy: Served) -> None:
+    busy.push("alpha:2.0.0", seed=1)
+    busy.client.rollouts.start(document("alpha", canary(weight(50), hold())))
+    answer = busy.chat(model="alpha")
+    busy.client.rollouts.abort("alpha", reason="enough")
+    found = busy.client.predictions.explain(answer.headers["x-graftwork-request"])
+    kinds = [event["kind"] for event in found["decided_by"]]
+    assert kinds[0] == "rollout.started" and "rollout.aborted" not in kinds
+    assert found["prediction"]["rollout"] == "alpha/1" and found["prediction"]["arm"] in ("stable", "candidate")
 
 
 def test_a_composition_is_explained_by_each_of_its_versions(busy: Served) -> None:

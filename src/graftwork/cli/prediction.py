@@ -136,6 +136,8 @@ def _print(found: dict[str, Any]) -> None:
     print_facts({name: value for name, value in {**record, **times}.items() if name not in ("adapters", "sampling")})
     for name, value in sorted(record["sampling"].items()):
         print(f"sampling.{name}  {value}")
+    for event in found["decided_by"]:
+        _print_event(event, "")
     for one in found["history"]:
         print(f"\n{one['adapter']}:{one['version']}  {one['digest']}")
         for pointer in one["pointers"]:
@@ -143,8 +145,7 @@ def _print(found: dict[str, Any]) -> None:
                 f"  then @{pointer['alias']} was {pointer['version']}, by {pointer['moved_by']} {pointer['moved_at']}"
             )
         for event in one["events"]:
-            reason = event["payload"].get("reason")
-            print(f"  {event['at']}  {event['kind']} by {event['actor']}" + (f": {reason}" if reason else ""))
+            _print_event(event, "  ")
     for said in found["feedback"]:
         told = " ".join(str(part) for part in (said["value"], said["label"]) if part is not None)
         print(f"\nfeedback  {said['name']} {told}  ({said['source']}, {said['at']})")
@@ -152,3 +153,8 @@ def _print(found: dict[str, Any]) -> None:
         import json
 
         print("\n" + json.dumps(found["text"], indent=2, ensure_ascii=False))
+
+
+def _print_event(event: dict[str, Any], before: str) -> None:
+    reason = event["payload"].get("reason")
+    print(f"{before}{event['at']}  {event['kind']} by {event['actor']}" + (f": {reason}" if reason else ""))

@@ -78,6 +78,7 @@ async def explain(request: Request, request_id: str) -> Response:
             "prediction": found.record.to_json(),
             "text": found.text,
             "feedback": [one.to_json() for one in found.feedback],
+            "decided_by": [one.to_json() for one in found.decided_by],
             "history": [one.to_json() for one in found.history],
         }
     )

@@ -119,6 +119,7 @@ class ExplainedAnswer(Shape):
     prediction: PredictionAnswer
     text: SaidAnswer | None
     feedback: list[FeedbackAnswer]
+    decided_by: list[EventAnswer]
     history: list[PastAnswer]
 
 

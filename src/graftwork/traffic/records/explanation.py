@@ -1,4 +1,4 @@
-"""Explanation: how the adapters that answered stood when that was decided, and who brought them there; by the log."""
+"""Explanation: how what decided and what answered stood then, and who had brought it there; by the log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from graftwork.db import Transaction
 from graftwork.registry.past import Pointer, pointers_in
 from graftwork.registry.subjects import subject_of
 from graftwork.traffic.records.record import Record
+from graftwork.traffic.rollouts.subjects import subject_of as subject_of_rollout
+from graftwork.traffic.routes.subjects import subject_of_route
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,28 @@ class Told:
 def history_of(tx: Transaction, record: Record) -> Iterator[Told]:
     """Each adapter that took part, after the last event that the decision knew: positions say so, no clocks."""
     for part in record.adapters:
-        log = read_events(tx, record.tenant, subject_of(part["adapter"]))
-        known = [event for event in log if event.position <= record.position]
+        known = _known(tx, record, subject_of(part["adapter"]))
         pointers = tuple(sorted(pointers_in(part["adapter"], known).values(), key=lambda one: one.alias))
         about = tuple(event for event in known if _is_about(event, part["sequence"]))
         yield Told(part["adapter"], part["version"], part["digest"], pointers, about)
+
+
+def deciding(tx: Transaction, record: Record) -> Iterator[Event]:
+    """Who had set the revision of the route that decided, and who had moved the rollout; none where neither did."""
+    if record.route is not None and record.route_revision is not None:
+        for event in _known(tx, record, subject_of_route(record.route)):
+            if (event.payload.get("to") or {}).get("revision") == record.route_revision:
+                yield event
+    if record.rollout is not None:
+        route, _, number = record.rollout.rpartition("/")
+        for event in _known(tx, record, subject_of_rollout(route)):
+            if event.payload.get("revision") == int(number):
+                yield event
+
+
+def _known(tx: Transaction, record: Record, subject: str) -> list[Event]:
+    """The events about something that had happened by the position at which it was decided."""
+    return [event for event in read_events(tx, record.tenant, subject) if event.position <= record.position]
 
 
 def _is_about(event: Event, sequence: int) -> bool:

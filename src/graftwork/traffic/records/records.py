@@ -12,12 +12,13 @@ from sqlalchemy import ColumnElement, Table, and_, delete, func, or_, select
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
+from graftwork.access.events import Event
 from graftwork.db import Database, Transaction
 from graftwork.db.schema import feedback, prediction_texts, predictions
 from graftwork.errors import InvalidRequest, NotFound
 from graftwork.registry.page import Page, check_page_size
 from graftwork.traffic.observation import Observation
-from graftwork.traffic.records.explanation import Told, history_of
+from graftwork.traffic.records.explanation import Told, deciding, history_of
 from graftwork.traffic.records.feedback import Feedback, feedback_of, scores_of
 from graftwork.traffic.records.record import Record
 from graftwork.traffic.records.recording import SUBJECT, recording_of, secret_of
@@ -57,12 +58,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Explained:
-    """A record, what was said where it is kept, what was said of it, and how its adapters stood when it was decided."""
+    """A record, what was said where it is kept, what was said of it, and how all stood when it was decided."""
 
     record: Record
     text: Any
     feedback: tuple[Feedback, ...]
     history: tuple[Told, ...]
+    #: Of the route's revision and the rollout that decided.
+    decided_by: tuple[Event, ...]
 
 
 class Records:
@@ -99,8 +102,9 @@ class Records:
             own = _of(prediction_texts, tenant, [request_id])
             sealed = tx.execute(select(prediction_texts.c.sealed).where(own)).scalar()
             said, history = feedback_of(tx, tenant, request_id), tuple(history_of(tx, record))
+            decided_by = tuple(deciding(tx, record))
         text = None if sealed is None else self._vault.open(tenant, request_id, sealed)
-        return Explained(record, text, tuple(said), history)
+        return Explained(record, text, tuple(said), history, decided_by)
 
     def observations(
         self, tenant: str, route: str, *, arm: str | None = None, since: str, limit: int = 100_000
