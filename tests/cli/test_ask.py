@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from graftwork.cli.ask import unknown_model
+from graftwork.cli.base import progress_bar
 from graftwork.cli.waiting import wait_until_ready
 from graftwork.errors import Unavailable
 
@@ -36,3 +37,9 @@ def test_waits_until_no_reason_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_waiting_is_bounded_and_says_for_what() -> None:
     with pytest.raises(Unavailable, match=r"not ready after 0 s: base: loading"):
         wait_until_ready(lambda: ["base: loading"], 0.0, lambda: None)
+
+
+def test_what_takes_long_is_said_where_nobody_sees_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("preparing the base") as advance:
+        advance(1, 2)
+    assert capsys.readouterr().err == "preparing the base …\n"

@@ -70,6 +70,10 @@ def test_what_is_wrong_is_one_message_and_an_exit_code(cli: Cli, outline: Outlin
     ):
         refused = cli("evaluation", "add", "tone", str(tmp_path / file))
         assert refused.code == 1 and told in refused.err
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(task()))
+    (tmp_path / "own.jsonl").write_text("{}")
+    refused = cli("evaluation", "add", "tone", str(tmp_path / "own.yaml"), "--examples", str(tmp_path / "own.jsonl"))
+    assert refused.code == 1 and "own.jsonl: The results by example" in refused.err and "own.yaml" not in refused.err
     assert "yaml" not in cli("evaluation", "add", "tone:x", str(tmp_path / "typo.yaml")).err
     missing = cli("evaluation", "add", "tone", str(tmp_path / "none.json"))
     assert (missing.code, missing.err) == (1, f"graftwork: There is no file {tmp_path / 'none.json'}.\n")

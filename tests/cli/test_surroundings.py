@@ -43,6 +43,17 @@ def test_a_folder_that_is_missing_is_told_where_a_file_cannot_be_written(cli: Cl
     assert (ran.code, ran.err) == (1, f"graftwork: There is no folder {tmp_path / 'no'}.\n")
 
 
+def test_settings_that_are_not_yaml_are_told_by_file_and_line(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "graftwork.yaml").write_text("port: 80\nhome: a: b\n")
+    ran = cli("list")
+    assert (ran.code, ran.err) == (
+        2, "graftwork: graftwork.yaml is not YAML: line 2: mapping values are not allowed here.\n"
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("reference", ["a\udcff", "\udcff"])
 def test_bytes_that_are_not_utf8_are_told(cli: Cli, reference: str) -> None:
     ran = cli("show", reference)

@@ -50,6 +50,7 @@ class Context:
     def _read_settings(self, given: Mapping[str, Any]) -> Settings:
         from pydantic import ValidationError
         from pydantic_settings import SettingsError
+        from yaml import YAMLError
 
         from graftwork.settings import Settings
 
@@ -66,6 +67,10 @@ class Context:
             raise InvalidRequest(say_unreadable(str(error)), field="settings") from error
         except (OSError, ValueError) as error:
             raise InvalidRequest(f"The settings cannot be read: {error}.", field="settings") from error
+        except YAMLError as error:
+            from graftwork.registry.yaml_fault import yaml_fault
+
+            raise InvalidRequest(f"graftwork.yaml is not YAML: {yaml_fault(error)}.", field="settings") from error
 
     def refuse_server(self, why: str) -> None:
         """Raises InvalidRequest, beginning with `why`, where a server is named: what follows would not speak to it."""

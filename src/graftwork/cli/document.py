@@ -117,7 +117,7 @@ def card_edit(
     """Write your part of the model card; what is generated in it is generated anew whenever it is shown."""
     context = context_of(ctx)
     card = file.read_text(encoding="utf-8")
-    with context.client() as client, naming(file, unless=("reference", "note")):
+    with context.client() as client, naming(file, only=("card",)):
         added = client.documents.edit_card(reference, card, note=note)
     write(added, context.output, lambda: _print_document(added))
 

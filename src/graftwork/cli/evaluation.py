@@ -38,7 +38,8 @@ def add(
     from graftwork.registry.evaluations.files import read_evaluation_file
 
     context, body = context_of(ctx), read_evaluation_file(file)
-    with context.client() as client, naming(file, unless=_ELSEWHERE):
+    inside = naming(file, unless=_ELSEWHERE)
+    with context.client() as client, inside, naming(examples, only=("examples",)):
         made = client.evaluations.add(reference, body, examples=examples, reports=report or ())
     write(made, context.output, lambda: _print_one(made))
 

@@ -13,6 +13,7 @@ from graftwork.cli.context import context_of
 from graftwork.cli.output import print_facts, size, write
 from graftwork.cli.registry import Reference
 from graftwork.cli.verb import add_verb
+from graftwork.cli.yaml_file import naming
 
 
 class PackageFormat(StrEnum):
@@ -77,7 +78,7 @@ def import_(
     from graftwork.cli.base import prepared
 
     context, pem = context_of(ctx), key.read_bytes() if key is not None else None
-    with context.client() as client:
+    with context.client() as client, naming(key, only=("key",)):
         if context.url is None:
             prepared(context.settings())
         version = client.packages.import_(source, reference, public_key=pem)

@@ -11,6 +11,7 @@ from graftwork.cli.context import context_of
 from graftwork.cli.output import print_facts, write
 from graftwork.cli.registry import Reference
 from graftwork.cli.verb import add_verb
+from graftwork.cli.yaml_file import naming
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,7 +37,7 @@ def sign(
 ) -> None:
     """Sign a version; the signature is checked and recorded, and everybody with the public key can verify it."""
     context, pem = context_of(ctx), key.read_bytes()
-    with context.client() as client:
+    with context.client() as client, naming(key, only=("key",)), naming(bundle, only=("bundle",)):
         if bundle is not None:
             made = client.signatures.add(reference, bundle.read_bytes(), pem)
         else:

@@ -10,6 +10,7 @@ import typer
 from graftwork.cli.context import context_of
 from graftwork.cli.output import print_facts, print_table, short_hex, size, write
 from graftwork.cli.verb import add_verb
+from graftwork.cli.yaml_file import naming
 
 
 def add_to(app: typer.Typer) -> None:
@@ -31,7 +32,7 @@ def verify(
     With --key also when a version has no valid signature of that key, with --signatures when one is invalid.
     """
     context, public_key = context_of(ctx), None if key is None else key.read_bytes()
-    with context.client(registry=True) as client:
+    with context.client(registry=True) as client, naming(key, only=("key",)):
         report = client.verify(reference, signatures=signatures, public_key=public_key)
     write(report, context.output, lambda: _print(report))
     invalid = [one for one in report.get("signatures", ()) if one["state"] == "invalid"]

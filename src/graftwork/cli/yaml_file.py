@@ -1,4 +1,4 @@
-"""Files that a verb is given: YAML with one mapping in it, and what is wrong in one, told with its name."""
+"""Files that a verb is given: what is wrong in one is told with its name; and YAML with one mapping in it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,16 @@ def read_mapping(file: Path, *, field: str) -> dict[str, Any]:
 
 
 @contextmanager
-def naming(file: Path, *, unless: Container[str] = ()) -> Iterator[None]:
-    """What is wrong is told with the name of the file that it stands in; `unless` has fields that stand elsewhere."""
+def naming(file: Path | None, *, only: Container[str] | None = None, unless: Container[str] = ()) -> Iterator[None]:
+    """What is wrong is told with the name of the file that it stands in, where one was given.
+
+    Args:
+        only: the fields that the file is; all but those in `unless` when not given.
+    """
     try:
         yield
     except InvalidRequest as error:
-        if (error.field or "").partition(".")[0] not in unless:
+        field = (error.field or "").partition(".")[0]
+        if file is not None and (field not in unless if only is None else field in only):
             error.args = (f"{file}: {error.message}",)
         raise
