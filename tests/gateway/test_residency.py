@@ -8,7 +8,7 @@ import pytest
 
 from graftwork.db import Database
 from graftwork.errors import Conflict, InvalidRequest, Refused, UnknownModel
-from graftwork.gateway import app as app_module
+from graftwork.gateway import life
 from graftwork.registry.registry import Registry
 from support.served import Served
 
@@ -114,10 +114,10 @@ def test_a_move_is_seen_though_nobody_asks(served: Served, monkeypatch: pytest.M
     here.snapshots.current()
     with Database(here.settings.database) as database:
         Registry(database).promote("local", "alpha:2.0.0", actor="other")
-    monkeypatch.setattr(app_module, "LOOK_S", 0.005)
+    monkeypatch.setattr(life, "LOOK_S", 0.005)
 
     async def look() -> None:
-        looking = asyncio.create_task(app_module._look(here.snapshots))
+        looking = asyncio.create_task(life._look(here.snapshots))
         while not served.engine.anticipated:
             await asyncio.sleep(0.001)
         looking.cancel()

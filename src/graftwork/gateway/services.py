@@ -1,4 +1,4 @@
-"""Services: every object of one server, built once in `app.py` and handed to the doors."""
+"""Services: every object of one server, made once in `making.py` and handed to the doors."""
 
 from __future__ import annotations
 

@@ -1,0 +1,134 @@
+"""What decides who answers: tasks, routes and rollouts."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Column,
+    ForeignKeyConstraint,
+    Index,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from graftwork.db.schema.ground import Count, Digest, Name, Timestamp, metadata
+
+#: Every content that a task had; append-only.
+task_revisions = Table(
+    "task_revisions",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its name
+    Column("digest", Digest, nullable=False),  # of the spec
+    Column("spec", Text, nullable=False),  # JSON, in the order that it was given in: answers follow that of a schema
+    Column("reason", Text, nullable=True),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name", "number"),
+    UniqueConstraint("tenant", "name", "digest"),
+)
+
+#: Which of them each name means.
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("revision", Count, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name"),
+    ForeignKeyConstraint(
+        ["tenant", "name", "revision"], ["task_revisions.tenant", "task_revisions.name", "task_revisions.number"]
+    ),
+)
+
+#: Every revision of every route; append-only, triggers refuse UPDATE and DELETE.
+route_revisions = Table(
+    "route_revisions",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("route", Name, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its route, never given twice
+    Column("digest", Digest, nullable=False),
+    Column("spec", Text, nullable=False),  # canonical JSON
+    Column("reason", Text, nullable=True),
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "route", "number"),
+)
+
+#: Which of them is live.
+routes = Table(
+    "routes",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("revision", Count, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("updated_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "name"),
+    ForeignKeyConstraint(
+        ["tenant", "name", "revision"],
+        ["route_revisions.tenant", "route_revisions.route", "route_revisions.number"],
+    ),
+)
+
+#: What moves a route from one version to another. One of a route is live at most: the one that has not ended.
+rollouts = Table(
+    "rollouts",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("route", Name, nullable=False),
+    Column("revision", Count, nullable=False),  # 1, 2, … of its route
+    Column("spec", Text, nullable=False),  # canonical JSON
+    Column("status", String(16), nullable=False),
+    Column("state", Text, nullable=False),  # canonical JSON
+    Column("changes", Count, nullable=False),  # how many there were: who decides on a state names it by this
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("ended_at", Timestamp, nullable=True),
+    PrimaryKeyConstraint("tenant", "route", "revision"),
+    Index("ix_rollouts_one_live", "tenant", "route", unique=True, sqlite_where=text("ended_at IS NULL")),
+)
+
+#: The versions that a rollout is about, by arm; append-only.
+rollout_arms = Table(
+    "rollout_arms",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("route", Name, nullable=False),
+    Column("revision", Count, nullable=False),
+    Column("arm", Name, nullable=False),
+    Column("adapter", Name, nullable=False),
+    Column("sequence", Count, nullable=False),
+    PrimaryKeyConstraint("tenant", "route", "revision", "arm"),
+    ForeignKeyConstraint(["tenant", "route", "revision"], ["rollouts.tenant", "rollouts.route", "rollouts.revision"]),
+    ForeignKeyConstraint(
+        ["tenant", "adapter", "sequence"], ["versions.tenant", "versions.adapter", "versions.sequence"]
+    ),
+    Index(None, "tenant", "adapter", "sequence"),
+)
+
+#: What happened to a rollout; append-only.
+rollout_steps = Table(
+    "rollout_steps",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("route", Name, nullable=False),
+    Column("revision", Count, nullable=False),
+    Column("number", Count, nullable=False),  # 1, 2, … of its rollout
+    Column("kind", String(16), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("before", Text, nullable=True),  # canonical JSON
+    Column("after", Text, nullable=False),  # canonical JSON
+    Column("created_at", Timestamp, nullable=False),
+    Column("created_by", Text, nullable=False),
+    PrimaryKeyConstraint("tenant", "route", "revision", "number"),
+    ForeignKeyConstraint(["tenant", "route", "revision"], ["rollouts.tenant", "rollouts.route", "rollouts.revision"]),
+)
