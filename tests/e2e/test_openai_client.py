@@ -17,6 +17,7 @@ import pytest
 
 from graftwork.testing import write_lora
 from support.classifiers import ClassifierOracle, make_classifier
+from support.waiting import eventually
 
 if TYPE_CHECKING:
     from e2e.conftest import Running
@@ -272,10 +273,9 @@ def test_a_socket_that_is_cut_frees_its_row(running: Running, api: openai.OpenAI
         {"model": "beta", "messages": HELLO, "max_tokens": room, "ignore_eos": True, "stream": stream}
     ).encode()
     with socket.create_connection((url.host, url.port or 80)) as connection:
-        head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        while generated(running) == before:
-            pass
+        eventually(lambda: generated(running) > before)
     wait_until_idle(running)
     assert generated(running) - before < room / 2
 

@@ -43,7 +43,7 @@ Client = Callable[[Asked], Awaitable[None]]
 def post(path: str, body: dict[str, Any], method: str = "POST", media: str = "application/json") -> bytes:
     """A whole request, after which the server closes the connection."""
     data = json.dumps(body).encode()
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {media}\r\nContent-Length: {len(data)}\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media}\r\nContent-Length: {len(data)}\r\n"
     return head.encode() + b"Connection: close\r\n\r\n" + data
 
 
@@ -88,7 +88,7 @@ async def half(asked: Asked) -> None:
 async def half_an_upload(asked: Asked) -> None:
     """Sends a part of a file only, and leaves."""
     _, writer = await asked.connect()
-    head = f"PUT /api/v1/blobs/{DIGEST} HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\n"
+    head = f"PUT /api/v1/blobs/{DIGEST} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
     writer.write(head.encode() + b"Content-Length: 3000000\r\n\r\n" + bytes(asked.draw.randrange(1_500_000)))
     await asked.pause()
     await _leave(asked, writer)
