@@ -202,7 +202,9 @@ class RegistryMachine(RuleBasedStateMachine):
     @both_live
     @rule(name=st.none() | NAMES, policy=st.sampled_from(POLICIES))
     def set_policy(self, name: str | None, policy: Policy | None) -> None:
-        self.desk.lifecycle.set_policy("local", policy, adapter=name, actor=AUTHOR)
+        known = self.policy if name is None else self.models[name].policy
+        with refused(first({NotFound: policy is None and known is None})):
+            self.desk.lifecycle.set_policy("local", policy, adapter=name, actor=AUTHOR)
         if name is None:
             self.policy = policy
         else:
