@@ -44,7 +44,7 @@ SEARCHES: dict[str, dict[str, str]] = {
     "tag": {"filter": "tag.region = eu"},
     "rare fact": {"filter": "meta.run = run-3"},
     "two facts": {"filter": 'label.team = team-7 and dataset = "s3://data/3"'},
-    "nothing": {"filter": "kind = none"},
+    "nothing": {"filter": "base = nobody"},
     "word": {"text": "bara"},
     "words": {"text": "bara belin bito"},
     "by metric": {"sort": "metrics.rouge1 desc"},
