@@ -10,6 +10,7 @@ import pytest
 
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, PreconditionFailed, Refused
+from graftwork.gateway import steering
 from graftwork.gateway.services import Services
 from support.rollouts import canary, document, hold, weight
 from support.served import Served
@@ -19,7 +20,13 @@ HALF = canary(weight(50), hold())
 
 
 @pytest.fixture
-def support(served: Served) -> Served:
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rollouts go on by `look` alone: beside the server's own loop, no test would know what it finds."""
+    monkeypatch.setattr(steering, "LOOK_S", 3600.0)
+
+
+@pytest.fixture
+def support(by_hand: None, served: Served) -> Served:
     """Three versions of one adapter, the first in production."""
     for number in (1, 2, 3):
         served.push(f"support:{number}.0.0", seed=number)
