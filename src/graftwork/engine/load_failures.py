@@ -8,7 +8,7 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import GraftworkError, Unavailable
@@ -31,7 +31,11 @@ class Failure:
 
 
 class LoadFailures:
-    """Owns the failures of the last `ttl_s` seconds, by digest; 0 remembers none."""
+    """Owns the failures of the last `ttl_s` seconds, by digest; 0 remembers none.
+
+    Everybody is told by an error of his own: one that several callers raise gathers the frames of them all, those that
+    still run too, and whoever lets go of its frames would end them.
+    """
 
     def __init__(self, ttl_s: float, clock: Callable[[], float] = time.time) -> None:
         self._ttl_s, self._clock = ttl_s, clock
@@ -46,20 +50,20 @@ class LoadFailures:
         now = self._clock()
         with self._lock:
             self._failures.pop(handle.digest, None)
-            self._failures[handle.digest] = Failure(handle.tenant, handle.label, error, now, now + self._ttl_s)
+            self._failures[handle.digest] = Failure(handle.tenant, handle.label, _twin(error), now, now + self._ttl_s)
             while len(self._failures) > _MOST:
                 self._failures.popitem(last=False)
 
     def of(self, digest: str) -> Failure | None:
-        """The failure that still counts, or None."""
+        """The failure that still counts, or None; its error is the caller's to raise."""
         with self._lock:
             found = self._failures.get(digest)
-            if found is not None and found.until_s <= self._clock():
+            if found is None:
+                return None
+            if found.until_s <= self._clock():
                 del self._failures[digest]
                 return None
-        if found is not None:
-            found.error.__traceback__ = None  # of everyone who was told before
-        return found
+        return replace(found, error=_twin(found.error))
 
     def check(self, digest: str) -> None:
         """Raise the error of a failure that still counts."""
@@ -85,10 +89,19 @@ def unforeseen(handle: AdapterHandle, error: BaseException) -> Unavailable:
     return Unavailable(f"The adapter {handle.label} could not be loaded: {type(error).__name__}: {error}")
 
 
-def let_go_of_frames(error: BaseException | None) -> None:
-    """Empty the frames that an error came through and that have ended; else they live as long as it does.
+def _twin(error: GraftworkError) -> GraftworkError:
+    """An error that says the same, and came through no frame yet."""
+    kind = type(error)
+    twin = kind.__new__(kind, *error.args)
+    twin.__dict__.update(error.__dict__)
+    return twin
 
-    What they hold may be large: the files of an adapter, mapped, or all its tensors.
+
+def let_go_of_frames(error: BaseException | None) -> None:
+    """Empty the frames that an error came through; else they live as long as it does.
+
+    What they hold may be large: the files of an adapter, mapped, or all its tensors. Nobody else may have raised the
+    error: to empty the frame of a coroutine that waits ends it.
     """
     seen, left = set[int](), [error]
     while left:

@@ -1,0 +1,67 @@
+"""What is remembered of loads that failed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from graftwork.engine.load_failures import LoadFailures, let_go_of_frames
+from graftwork.engine.request import AdapterHandle
+from graftwork.errors import Refused, UnknownModel
+
+HANDLE = AdapterHandle("sha256:a", "local", "a:1.0.0")
+
+
+async def test_who_was_told_of_a_failure_goes_on_while_the_load_lets_go_of_its_frames() -> None:
+    """A loader notes the failure, somebody meets it and waits for something else, and only then the load ends."""
+    failures, resumed = LoadFailures(60.0), asyncio.Event()
+    refused = Refused("No.", problems=("r is 0",))
+
+    async def caller() -> str:
+        try:
+            failures.check(HANDLE.digest)
+        except Refused as error:
+            told = error
+        await resumed.wait()
+        return f"{told.message} {told.problems}"
+
+    try:
+        raise refused
+    except Refused as error:
+        failures.note(HANDLE, error)
+        waits = asyncio.create_task(caller())
+        await asyncio.sleep(0)
+        let_go_of_frames(error)
+    for _ in range(2):  # nor may a later load that meets the failure end it
+        try:
+            failures.check(HANDLE.digest)
+        except Refused as error:
+            let_go_of_frames(error)
+    resumed.set()
+    assert await waits == "No. ('r is 0',)"
+
+
+@pytest.mark.parametrize("error", [Refused("No.", problems=("a", "b")), UnknownModel("a")], ids=["refused", "unknown"])
+def test_each_is_told_the_same_by_an_error_of_his_own(error: Refused | UnknownModel) -> None:
+    failures = LoadFailures(60.0)
+    failures.note(HANDLE, error)
+    told = [one.error for one in (failures.of(HANDLE.digest), failures.of(HANDLE.digest)) if one is not None]
+    assert len({id(one) for one in (error, *told)}) == 3
+    for one in told:
+        assert (type(one), one.args, vars(one)) == (type(error), error.args, vars(error))
+
+
+def test_a_failure_counts_for_its_time_and_can_be_forgotten() -> None:
+    now = [100.0]
+    failures = LoadFailures(5.0, lambda: now[0])
+    failures.note(HANDLE, Refused("No."))
+    assert set(failures.recent()) == {HANDLE.digest}
+    now[0] = 105.0
+    assert failures.of(HANDLE.digest) is None and not failures.recent()
+    failures.note(HANDLE, Refused("No."))
+    failures.forget(HANDLE.digest)
+    failures.check(HANDLE.digest)
+    off = LoadFailures(0.0)
+    off.note(HANDLE, Refused("No."))
+    assert off.of(HANDLE.digest) is None
