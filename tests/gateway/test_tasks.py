@@ -223,7 +223,7 @@ async def test_a_batch_is_rows_side_by_side_and_all_are_free_when_the_client_lea
         "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }
     async with app.router.lifespan_context(app):
-        app.state.services.tasks.set("local", "mood", TaskSpec(), if_match=None, actor="me", reason=None)
+        app.state.services.tasks.set("local", "mood", TaskSpec(), actor="me")
         await app(scope, receive, send)
     assert (len(engine.requests), len(engine.aborted), engine.stats().running) == (8, 8, 0)
     assert sent[0]["status"] == CLIENT_CLOSED_REQUEST

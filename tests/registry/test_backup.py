@@ -70,8 +70,7 @@ NOT_OF_BLOBS = {
     "idempotency_keys": {"fingerprint"},
     "evaluations": {"comparable"},
     "signatures": {"fingerprint"},
-    "task_revisions": {"digest"},  # of their spec
-    "route_revisions": {"digest"},  # of the spec beside it
+    "resource_revisions": {"digest"},  # of the spec beside it
     "predictions": {"digest", "base_digest", "template_digest"},  # of manifests, weights, content
 }
 #: Those that name one, which `registry/retention/roots.py` has to know.
@@ -117,7 +116,7 @@ class Shop:
         Holds(database).set("local", "tone", reason="court", actor="me")
         Holds(database).release("local", "tone", reason="over", actor="me")
         Retention(database).set("local", "tone", Rules(keep_last=3), actor="me")
-        Tasks(database).set("local", "mood", TaskSpec(), if_match=None, actor="me", reason=None)
+        Tasks(database).set("local", "mood", TaskSpec(), actor="me")
         Rollouts(database).start(
             "local", spec("tone", canary(weight(1)), "adapters:/tone/2"), actor="me", reason=None, once=None
         )

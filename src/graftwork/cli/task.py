@@ -40,7 +40,7 @@ def task_set(
     expected: Expect = None,
     reason: Reason = None,
 ) -> None:
-    """Make a document what its name means; one that the name meant before is that revision again."""
+    """Make a document what its name means, as a new revision."""
     context, document = context_of(ctx), read_mapping(file, field="file")
     with context.client() as client, naming(file, unless=("reason", "expected")):
         task = client.tasks.set(document, expected=expected, reason=reason)

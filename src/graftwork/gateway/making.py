@@ -55,14 +55,13 @@ from graftwork.registry.tenancy import Tenancy
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
+from graftwork.traffic.gates.templates import Templates
 from graftwork.traffic.records.recording import RecordingRules, read_rules
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live, told_of
-from graftwork.traffic.routes.holding import read_route_holders
-from graftwork.traffic.routes.routes import Routes, has_route
+from graftwork.traffic.routes.routes import Routes, has_route, read_route_holders
 from graftwork.traffic.routes.table import RouteTable, read_routes
-from graftwork.traffic.tasks.holding import read_task_holders
 from graftwork.traffic.tasks.live import LiveTasks, read_tasks
-from graftwork.traffic.tasks.tasks import Tasks
+from graftwork.traffic.tasks.tasks import Tasks, read_task_holders
 
 if TYPE_CHECKING:
     from graftwork.adapters.account import Account
@@ -94,6 +93,7 @@ def make_services(
         RecordingRules: read_rules,
         Access: read_access,
     }
+    holders = [read_route_holders, read_task_holders]
     registry, snapshots = Registry(database), SnapshotReader(database, parts)
     quotas = QuotaKeeper(snapshots)
     base_records = Bases(database, has_route=has_route)
@@ -151,13 +151,13 @@ def make_services(
         record_base=record_base,
         holds=Holds(database),
         retention=Retention(database),
-        deletions=Deletions(database, others=[read_route_holders, read_task_holders]),
+        deletions=Deletions(database, others=holders),
         collector=Collector(
             database,
             store,
             partial_uploads,
             {"copy": copies, "form": forms},
-            others=[read_route_holders, read_task_holders],
+            others=holders,
         ),
         rollouts=moving,
         kept=kept,
@@ -166,6 +166,7 @@ def make_services(
         delivering=delivering,
         engine=slot,
         tasks=Tasks(database),
+        templates=Templates(database),
         task_prompts=TaskPrompts(ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes)),
         task_forms=TaskForms(ProcessLimits(settings.grammar_timeout_s, settings.grammar_memory_bytes)),
         books=Bookkeeping.of(settings, base, database, telemetry),

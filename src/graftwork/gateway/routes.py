@@ -51,7 +51,7 @@ ReasonQuery = Annotated[str | None, Query(max_length=MAX_REASON)]
 async def list_routes(request: Request, page_size: PageSize = 100, page_token: PageToken = "") -> Response:
     """Routes by name, page by page."""
     routes = services_of(request).routes
-    page = await run_in_threadpool(routes.page, tenant_of(request), page_size=page_size, page_token=page_token)
+    page = await run_in_threadpool(routes.list, tenant_of(request), page_size=page_size, page_token=page_token)
     items = await run_in_threadpool(lambda: [_told(request, one) for one in page.items])
     return JSONResponse({"routes": items, "next_page_token": page.next_page_token})
 
@@ -61,8 +61,8 @@ async def show_route(
     request: Request, name: str, revision: Annotated[int | None, Query(ge=1, le=_MOST)] = None
 ) -> Response:
     """The live revision of a route, or another one; its ETag is the revision's digest, for `If-Match`."""
-    found, live = await run_in_threadpool(services_of(request).routes.show, tenant_of(request), name, revision)
-    return tagged(_told(request, found, live=live), found.revision.digest)
+    found = await run_in_threadpool(services_of(request).routes.show, tenant_of(request), name, revision)
+    return tagged(_told(request, found), found.revision.digest)
 
 
 @router.put(
@@ -113,12 +113,10 @@ async def list_revisions(
 ) -> Response:
     """All revisions that a route ever had, the newest first, page by page; also of one that was removed."""
     routes = services_of(request).routes
-    page, live = await run_in_threadpool(
+    page = await run_in_threadpool(
         routes.revisions, tenant_of(request), name, page_size=page_size, page_token=page_token
     )
-    items = await run_in_threadpool(
-        lambda: [_told(request, one, live=one.revision.number == live) for one in page.items]
-    )
+    items = await run_in_threadpool(lambda: [_told(request, one) for one in page.items])
     return JSONResponse({"revisions": items, "next_page_token": page.next_page_token})
 
 
@@ -167,7 +165,7 @@ def _as_if(seen: Circumstances, body: ExplainBody) -> Circumstances:
     return replace(seen, **said, headers={**dict(seen.headers), **headers})
 
 
-def _told(request: Request, route: Route, *, live: bool = True) -> dict[str, Any]:
+def _told(request: Request, route: Route) -> dict[str, Any]:
     services, made = services_of(request), route.revision
     snapshot = services.snapshots.current()
     problems = unresolved(route, tenant=route.tenant, base=services.base, versions=snapshot)
@@ -179,7 +177,7 @@ def _told(request: Request, route: Route, *, live: bool = True) -> dict[str, Any
     }
     status = {
         "revision": made.number,
-        "live": live,
+        "live": route.live,
         "digest": made.digest,
         "createdAt": made.created_at,
         "createdBy": made.created_by,

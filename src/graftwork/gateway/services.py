@@ -44,6 +44,7 @@ from graftwork.registry.tenancy import Tenancy
 from graftwork.registry.webhooks.webhooks import Webhooks
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
+from graftwork.traffic.gates.templates import Templates
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.routes import Routes
 from graftwork.traffic.tasks.tasks import Tasks
@@ -92,6 +93,7 @@ class Services:
     generations: Generations
     poolings: Poolings
     tasks: Tasks
+    templates: Templates
     task_prompts: TaskPrompts
     task_forms: TaskForms
     books: Bookkeeping

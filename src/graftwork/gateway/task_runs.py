@@ -61,7 +61,7 @@ async def run_task(request: Request) -> Response:
     """The result of one text, or of each of several inputs, by a task."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, TaskRequest)
-    task = services.snapshots.current().part(LiveTasks).find(tenant_of(request), body.task)
+    task = services.snapshots.current().part(LiveTasks).get(tenant_of(request), body.task)
     chosen = _choose(request, services, body, task)
     run = await _run_of(services, task, chosen, with_companions(body, chosen.signature.decision))
     outcomes = await unless_gone(request.receive, run.all(body.each))
@@ -83,7 +83,7 @@ async def run_task(request: Request) -> Response:
 def _choose(request: Request, services: Services, body: TaskRequest, task: Task) -> Chosen:
     """Whoever the request names, or the route at whose door it came; else the task's adapter, as `model` means it."""
     says = route_of(request) is not None or (body.model and body.model != DEFAULT)
-    named = None if says else task.revision.spec.adapter
+    named = None if says else task.spec.adapter
     try:
         chosen = choose_for(request, services, body.model_copy(update={"model": named}) if named else body)
     except UnknownModel as error:
@@ -136,7 +136,7 @@ class TaskRun:
         return [Outcome(Choice(), error=one) if isinstance(one, GraftworkError) else next(answered) for one in prompts]
 
     async def _filled(self, given: TaskInput) -> Prompt | GraftworkError:
-        spec = self.task.revision.spec
+        spec = self.task.spec
         try:
             values = {**read_fields(spec.fields, given.fields or {}), "text": given.text}
             return await self.services.task_prompts.fill(spec, values, self.task.tenant)
@@ -157,7 +157,7 @@ class TaskRun:
         )
 
     async def _answered(self, stream: AsyncGenerator[Delta, None], turn: asyncio.Semaphore) -> Outcome:
-        choice, output = Choice(), self.task.revision.spec.output
+        choice, output = Choice(), self.task.spec.output
         try:
             async with turn, aclosing(stream):
                 async for delta in stream:
@@ -180,7 +180,7 @@ async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 async def _run_of(services: Services, task: Task, chosen: Chosen, body: TaskRequest) -> TaskRun:
     """Within the limits of the route; what else it would say to a request, the task says already."""
-    spec, adapter, own = task.revision.spec, chosen.adapter, body.companions != "base"
+    spec, adapter, own = task.spec, chosen.adapter, body.companions != "base"
     limits = chosen.signature.decision.defaults.limits
     companions = await chosen.engine.companions(adapter) if adapter and own else NO_COMPANIONS
     params = limited(task_params(spec.sampling, companions.defaults), limits)

@@ -53,7 +53,7 @@ async def show_task(request: Request, name: str) -> Response:
     openapi_extra=ours({200: TaskDocument, 201: TaskDocument}, body=TaskResource, errors=(412, 429, 503)),
 )
 async def set_task(request: Request, name: str, reason: ReasonQuery = None) -> Response:
-    """Make this what the name means: 201 where it meant nothing. What it meant before is that revision again."""
+    """Make this what the name means: 201 where it meant nothing. Each change is a new revision."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, TaskResource)
     if body.metadata.name != name:
@@ -67,7 +67,7 @@ async def set_task(request: Request, name: str, reason: ReasonQuery = None) -> R
         tenant_of(request),
         name,
         body.spec,
-        if_match=expected_of(request),
+        expected=expected_of(request),
         actor=actor_of(request),
         reason=reason,
     )
@@ -85,7 +85,7 @@ async def remove_task(request: Request, name: str, reason: ReasonQuery = None) -
         services_of(request).tasks.remove,
         tenant_of(request),
         name,
-        if_match=expected_of(request),
+        expected=expected_of(request),
         actor=actor_of(request),
         reason=reason,
     )
@@ -104,7 +104,7 @@ async def list_task_revisions(
         page_size=page_size,
         page_token=page_token or None,
     )
-    found = [one.to_json() for one in page.items]
+    found = [_revision(one) for one in page.items]
     return JSONResponse({"revisions": found, "next_page_token": page.next_page_token})
 
 
@@ -122,12 +122,18 @@ def _document(services: Services, task: Task) -> dict[str, Any]:
         "answers": _meant(services, task),
     }
     named = {"apiVersion": API_VERSION, "kind": "Task", "metadata": {"name": task.name}}
-    return {**named, "spec": revision.spec.to_json(), "status": status}
+    return {**named, "spec": task.spec.to_json(), "status": status}
+
+
+def _revision(task: Task) -> dict[str, Any]:
+    made = task.revision
+    who = {"reason": made.reason, "created_at": made.created_at, "created_by": made.created_by}
+    return {**made.brief(), "spec": task.spec.to_json(), **who}
 
 
 def _meant(services: Services, task: Task) -> str | None:
     """What its adapter means now, where it means anything; of a route, who asks decides."""
-    named, versions = task.revision.spec.adapter, services.snapshots.current()
+    named, versions = task.spec.adapter, services.snapshots.current()
     if named is not None and versions.part(RouteTable).find(task.tenant, named) is not None:
         return named
     asked = Asked(model=named)

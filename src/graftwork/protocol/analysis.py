@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -161,6 +161,10 @@ class AnalysisSpec(Resource):
             raise ValueError(f"has two metrics of the name {twice[0]}")
         return self
 
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored: only what was said."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+
 
 class TemplateName(Resource):
     """The `metadata` of a template."""
@@ -175,3 +179,4 @@ class AnalysisTemplate(Resource):
     kind: Literal["AnalysisTemplate"]
     metadata: TemplateName
     spec: AnalysisSpec
+    status: dict[str, Any] | None = None  # the server's to say, and left aside

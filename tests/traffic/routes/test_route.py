@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from graftwork.errors import Unavailable
 from graftwork.protocol.routes import RouteSpec, Window
+from graftwork.traffic.resources.resource import Revision
 from graftwork.traffic.routes.circumstances import UNKNOWN, Circumstances
-from graftwork.traffic.routes.route import Revision, Route
+from graftwork.traffic.routes.route import Route
 from graftwork.traffic.routes.week import Week
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)  # a Saturday

@@ -8,23 +8,18 @@ from typing import Any
 from zoneinfo import available_timezones
 
 import pytest
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 
-from graftwork.access import events
-from graftwork.errors import Conflict, Held, InvalidRequest, InvalidResource, NotFound, PreconditionFailed
+from graftwork.errors import Conflict, Held, InvalidRequest, InvalidResource
 from graftwork.models.base_identity import BaseIdentity
 from graftwork.protocol.routes import MAX_ALL_MATCHES, MAX_RULES, MAX_SPEC_BYTES, RouteResource, RouteSpec
 from graftwork.registry.bases import Bases
 from graftwork.registry.retention.deletion import Deletions
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.traffic.routes.checks import checked
-from graftwork.traffic.routes.holding import read_route_holders
-from graftwork.traffic.routes.routes import Routes, has_route
+from graftwork.traffic.routes.routes import Routes, has_route, read_route_holders
 from graftwork.traffic.routes.table import RouteTable, read_routes
 from support.databases import NewDatabase
 from support.desk import Desk
-from support.threads import at_once
 
 
 def spec(*references: str) -> RouteSpec:
@@ -56,68 +51,6 @@ def shop(new_database: NewDatabase) -> Iterator[Shop]:
         made = Shop(url)
         yield made
         made.database.close()
-
-
-def test_the_snapshot_follows_every_change_and_reads_only_what_changed(shop: Shop) -> None:
-    shop.put("a", "tone")
-    shop.put("b", "tone")
-    before = shop.snapshots.current().part(RouteTable)
-    shop.put("a", "tone:1.0.0")
-    after = shop.snapshots.current().part(RouteTable)
-    assert (shop.live("a"), shop.live("b")) == (2, 1)
-    assert after.find("local", "b") is before.find("local", "b")
-    shop.push(1)
-    assert shop.snapshots.current().part(RouteTable) is after, "a push is nothing to routes"
-    shop.routes.remove("local", "b", actor="me")
-    assert (shop.live("b"), list(shop.snapshots.current().part(RouteTable).of("local"))) == (None, ["a"])
-    fresh = SnapshotReader(shop.database, {RouteTable: read_routes}).current().part(RouteTable)
-    assert fresh == shop.snapshots.current().part(RouteTable)
-
-
-def test_revisions_are_never_changed(shop: Shop) -> None:
-    shop.put("a", "tone")
-    for statement in ("UPDATE route_revisions SET reason = 'x'", "DELETE FROM route_revisions"):
-        with pytest.raises(DBAPIError, match="append-only"), shop.database.transaction() as tx:
-            tx.execute(text(statement))
-
-
-def test_rollbacks_go_back_step_by_step_and_a_removal_forgets_the_way(shop: Shop) -> None:
-    for reference in ("a", "b", "c"):
-        shop.put("way", reference)
-    steps = [shop.routes.rollback("local", "way", actor="me").revision.number for _ in range(2)]
-    assert steps == [2, 1]
-    assert shop.put("way", "d") == 4
-    assert shop.routes.rollback("local", "way", actor="me").revision.number == 1
-    assert shop.routes.rollback("local", "way", revision=3, actor="me").revision.number == 3
-    assert shop.routes.rollback("local", "way", revision=3, actor="me").revision.number == 3
-    with shop.database.reading() as tx:
-        assert len(events.read_events(tx, "local", "routes/way")) == 8, "what changes nothing tells nothing"
-    shop.routes.remove("local", "way", actor="me")
-    assert shop.put("way", "e") == 5
-    with pytest.raises(Conflict, match="no earlier revision"):
-        shop.routes.rollback("local", "way", actor="me")
-    with pytest.raises(NotFound, match="no revision 9"):
-        shop.routes.rollback("local", "way", revision=9, actor="me")
-
-
-def test_of_many_who_replace_the_same_revision_one_does(shop: Shop) -> None:
-    digest = shop.routes.set("local", "a", spec("tone"), actor="me")[0].revision.digest
-
-    def one(number: int) -> int | None:
-        try:
-            return shop.put("a", f"tone-{number}", expected=digest)
-        except PreconditionFailed:
-            return None
-
-    assert [number for number in at_once(one) if number] == [2]
-
-
-def test_routes_are_their_tenant_s(shop: Shop) -> None:
-    shop.routes.set("acme", "a", spec("tone"), actor="me")
-    with pytest.raises(NotFound):
-        shop.routes.show("local", "a")
-    assert shop.routes.page("local").items == ()
-    assert shop.live("a") is None
 
 
 def test_bases_and_routes_share_their_names_in_either_order(shop: Shop) -> None:

@@ -46,7 +46,7 @@ def points(name: str) -> tuple[float, ...]:
 
 def on_canary(table: RouteTable, name: str = "support") -> set[int]:
     """Which of all users; some of them are asked for at the door, too."""
-    arms = table.routes["local", name].ruling(UNKNOWN).arms
+    arms = table.by_name["local", name].ruling(UNKNOWN).arms
     found = {at for at, point in enumerate(points(name)) if pick(arms, point).name == "canary"}
     for at in range(10):
         assert (chosen(table, USERS[at], model=name).arm == "canary") == (at in found)
@@ -158,6 +158,6 @@ def test_at_a_route_s_own_door_other_names_are_no_names() -> None:
 
 
 def test_slices_of_arms_cover_everything_once() -> None:
-    arms = split(1, 3).routes["local", "support"].arms
+    arms = split(1, 3).by_name["local", "support"].arms
     assert [(arm.name, arm.share) for arm in arms] == [("canary", 0.25), ("stable", 0.75)]
     assert arms[0].slices == (Slice("canary", 0.0, 0.25),)

@@ -12,15 +12,7 @@ from graftwork.db.schema.lineage import documents, lineage_edges, lineage_nodes,
 from graftwork.db.schema.log import events, idempotency_keys, leases
 from graftwork.db.schema.predictions import feedback, prediction_texts, predictions, recordings, usage_days
 from graftwork.db.schema.search import evaluations, facts, metrics, tags, texts
-from graftwork.db.schema.traffic import (
-    rollout_arms,
-    rollout_steps,
-    rollouts,
-    route_revisions,
-    routes,
-    task_revisions,
-    tasks,
-)
+from graftwork.db.schema.traffic import resource_revisions, resources, rollout_arms, rollout_steps, rollouts
 from graftwork.db.schema.versions import adapters, aliases, bases, checkpoints, versions
 
 __all__ = [
@@ -50,16 +42,14 @@ __all__ = [
     "prediction_texts",
     "predictions",
     "recordings",
+    "resource_revisions",
+    "resources",
     "retention_rules",
     "rollout_arms",
     "rollout_steps",
     "rollouts",
-    "route_revisions",
-    "routes",
     "signatures",
     "tags",
-    "task_revisions",
-    "tasks",
     "tenants",
     "texts",
     "usage_days",

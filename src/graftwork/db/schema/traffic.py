@@ -1,4 +1,4 @@
-"""What decides who answers: tasks, routes and rollouts."""
+"""What decides who answers: routes, tasks, templates, and rollouts."""
 
 from __future__ import annotations
 
@@ -10,71 +10,41 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    UniqueConstraint,
     text,
 )
 
 from graftwork.db.schema.ground import Count, Digest, Name, Timestamp, metadata
 
-#: Every content that a task had; append-only.
-task_revisions = Table(
-    "task_revisions",
+#: Every content that a named resource had: a route, a task, an analysis template; append-only.
+resource_revisions = Table(
+    "resource_revisions",
     metadata,
+    Column("kind", String(16), nullable=False),
     Column("tenant", Name, nullable=False),
     Column("name", Name, nullable=False),
-    Column("number", Count, nullable=False),  # 1, 2, … of its name
+    Column("number", Count, nullable=False),  # 1, 2, … of its name, never given twice
     Column("digest", Digest, nullable=False),  # of the spec
-    Column("spec", Text, nullable=False),  # JSON, in the order that it was given in: answers follow that of a schema
+    Column("spec", Text, nullable=False),  # JSON; of tasks in the order that it was given in, else canonical
     Column("reason", Text, nullable=True),
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
-    PrimaryKeyConstraint("tenant", "name", "number"),
-    UniqueConstraint("tenant", "name", "digest"),
+    PrimaryKeyConstraint("kind", "tenant", "name", "number"),
 )
 
 #: Which of them each name means.
-tasks = Table(
-    "tasks",
+resources = Table(
+    "resources",
     metadata,
+    Column("kind", String(16), nullable=False),
     Column("tenant", Name, nullable=False),
     Column("name", Name, nullable=False),
     Column("revision", Count, nullable=False),
     Column("updated_at", Timestamp, nullable=False),
     Column("updated_by", Text, nullable=False),
-    PrimaryKeyConstraint("tenant", "name"),
+    PrimaryKeyConstraint("kind", "tenant", "name"),
     ForeignKeyConstraint(
-        ["tenant", "name", "revision"], ["task_revisions.tenant", "task_revisions.name", "task_revisions.number"]
-    ),
-)
-
-#: Every revision of every route; append-only, triggers refuse UPDATE and DELETE.
-route_revisions = Table(
-    "route_revisions",
-    metadata,
-    Column("tenant", Name, nullable=False),
-    Column("route", Name, nullable=False),
-    Column("number", Count, nullable=False),  # 1, 2, … of its route, never given twice
-    Column("digest", Digest, nullable=False),
-    Column("spec", Text, nullable=False),  # canonical JSON
-    Column("reason", Text, nullable=True),
-    Column("created_at", Timestamp, nullable=False),
-    Column("created_by", Text, nullable=False),
-    PrimaryKeyConstraint("tenant", "route", "number"),
-)
-
-#: Which of them is live.
-routes = Table(
-    "routes",
-    metadata,
-    Column("tenant", Name, nullable=False),
-    Column("name", Name, nullable=False),
-    Column("revision", Count, nullable=False),
-    Column("updated_at", Timestamp, nullable=False),
-    Column("updated_by", Text, nullable=False),
-    PrimaryKeyConstraint("tenant", "name"),
-    ForeignKeyConstraint(
-        ["tenant", "name", "revision"],
-        ["route_revisions.tenant", "route_revisions.route", "route_revisions.number"],
+        ["kind", "tenant", "name", "revision"],
+        [f"resource_revisions.{column}" for column in ("kind", "tenant", "name", "number")],
     ),
 )
 

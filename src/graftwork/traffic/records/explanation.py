@@ -12,7 +12,7 @@ from graftwork.registry.past import Pointer, pointers_in
 from graftwork.registry.subjects import subject_of
 from graftwork.traffic.records.record import Record
 from graftwork.traffic.rollouts.subjects import subject_of as subject_of_rollout
-from graftwork.traffic.routes.subjects import subject_of_route
+from graftwork.traffic.routes.routes import ROUTE
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def history_of(tx: Transaction, record: Record) -> Iterator[Told]:
 def deciding(tx: Transaction, record: Record) -> Iterator[Event]:
     """Who had set the revision of the route that decided, and who had moved the rollout; none where neither did."""
     if record.route is not None and record.route_revision is not None:
-        for event in _known(tx, record, subject_of_route(record.route)):
+        for event in _known(tx, record, ROUTE.subject(record.route)):
             if (event.payload.get("to") or {}).get("revision") == record.route_revision:
                 yield event
     if record.rollout is not None:

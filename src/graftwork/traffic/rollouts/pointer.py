@@ -13,10 +13,11 @@ from graftwork.registry.reading import find, parsed, view_for, view_of
 from graftwork.registry.reference import Alias, Newest, Reference, Sequence
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
+from graftwork.traffic.resources.rows import find_live
 from graftwork.traffic.rollouts.rollout import ArmVersion
-from graftwork.traffic.routes import rows
 from graftwork.traffic.routes.arms import USER
 from graftwork.traffic.routes.retarget import retarget, sole_targets
+from graftwork.traffic.routes.routes import ROUTE
 from graftwork.traffic.routes.table import RouteTable
 
 #: Selectors of references that name a pointer of the registry; what names a version is moved in the route itself.
@@ -32,7 +33,7 @@ def target(tx: Transaction, tenant: str, route: str, said: str | None) -> tuple[
         NotFound: there is no such route. Conflict: it means no one version, or not what is said.
     """
     check_name(route, what="route")
-    found = rows.live_route(tx, tenant, route)
+    found = find_live(tx, ROUTE, tenant, route)
     if found is None:
         return _implicit(tx, tenant, route, said)
     known = [one for one in sole_targets(found) if USER not in one]
@@ -67,7 +68,7 @@ def move(tx: Transaction, tenant: str, route: str, stable: str, to: ArmVersion, 
     """
     pointer = parsed(stable)
     if not isinstance(pointer.selector, _POINTERS):
-        found = rows.live_route(tx, tenant, route)
+        found = find_live(tx, ROUTE, tenant, route)
         assert found is not None, "only a route's rules name versions"
         retarget(tx, found, stable, to.label, **told)
         return

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from graftwork.db import Transaction
-from graftwork.db.canonical import sha256
 from graftwork.protocol.routes import Rule
-from graftwork.traffic.routes import rows
-from graftwork.traffic.routes.checks import checked
-from graftwork.traffic.routes.route import Revision, Route
-from graftwork.traffic.routes.routes import move
-from graftwork.traffic.routes.subjects import ROUTE_SET
+from graftwork.traffic.resources.change import write
+from graftwork.traffic.routes.route import Route
+from graftwork.traffic.routes.routes import ROUTE
 
 
 def sole_targets(route: Route) -> tuple[str, ...]:
@@ -26,11 +23,8 @@ def retarget(
     In the transaction of whoever decides it, in which `route` is the live revision.
     """
     spec = route.spec.model_copy(update={"rules": [_led(rule, before, after) for rule in route.spec.rules]})
-    text = checked(spec)
-    number = rows.last_number(tx, route.tenant, route.name) + 1
-    made = Route(route.tenant, route.name, Revision(number, sha256(text), at, actor, reason), spec)
-    rows.insert_revision(tx, made, text)
-    move(tx, ROUTE_SET, (route.tenant, route.name), route, made, actor=actor, reason=reason, at=at)
+    key = route.tenant, route.name
+    write(tx, ROUTE, key, route, spec, ROUTE.text(spec), actor=actor, reason=reason, at=at)
 
 
 def _led(rule: Rule, before: str, after: str) -> Rule:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from graftwork.protocol.routes import Defaults, Match, Refusal, RouteSpec, route_document
+from graftwork.traffic.resources.resource import Resource
 from graftwork.traffic.routes.arms import Arm, arms_of
 from graftwork.traffic.routes.circumstances import Circumstances
 from graftwork.traffic.routes.criteria import Criterion, criteria_of
@@ -40,24 +41,8 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Revision:
-    """Which revision it is and who made it."""
-
-    number: int
-    digest: str  #: of the canonical spec
-    created_at: str
-    created_by: str
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class Route:
-    """Immutable. What is worked out of the rules is kept with them."""
-
-    tenant: str
-    name: str
-    revision: Revision
-    spec: RouteSpec = field(repr=False)
+class Route(Resource[RouteSpec]):
+    """What is worked out of the rules is kept with them."""
 
     def ruling(self, seen: Circumstances) -> Ruling:
         """The first rule that fits and does not say `next`."""
