@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from graftwork.traffic.choice import Asked, Decision, choose
 from graftwork.traffic.rollouts.controller import Controller
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live
 from graftwork.traffic.rollouts.plan import Analysis
+from graftwork.traffic.rollouts.ports import Judge
 from graftwork.traffic.rollouts.rollout import Rollout
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.circumstances import Circumstances
@@ -74,9 +75,13 @@ class ScriptedJudge:
     says: dict[str, Result] = field(default_factory=dict)
     asked: list[tuple[str, str, datetime]] = field(default_factory=list)
 
-    def check(self, tenant: str, analysis: Analysis) -> None:
+    def check(self, tenant: str, analysis: Analysis) -> int:
         if analysis.name == "unknown":
             raise InvalidRequest("There is no template unknown.", field="name")
+        return analysis.revision or 1
+
+    def keep(self, live: Collection[str]) -> None:
+        """It knows nothing of any."""
 
     def judge(self, rollout: Rollout, arm: str, analysis: Analysis, since: datetime, now: datetime) -> Verdict:
         self.asked.append((arm, analysis.name, since))
@@ -100,16 +105,17 @@ class AllWarm:
 class Bench:
     """Rollouts of one database, judged by a script, and a server's controller that is looked at when a test says so."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, judge: Judge | None = None) -> None:
         self.desk, self.clock, self.judge, self.warmth = desk, SetClock(), ScriptedJudge(), AllWarm()
-        self.rollouts = Rollouts(desk.database, self.clock, judge=self.judge)
+        self.judged_by = judge or self.judge
+        self.rollouts = Rollouts(desk.database, self.clock, judge=self.judged_by)
         self.reader = SnapshotReader(desk.database, PARTS)
         self.controller = self.controller_of("one")
 
     def controller_of(self, holder: str, ttl_s: float = 60.0) -> Controller:
         """Another server's on the same database."""
         lease = Lease(self.desk.database, "rollouts", holder, ttl_s)
-        return Controller(self.rollouts, lease, self.snapshot, self.warmth, self.clock, self.judge)
+        return Controller(self.rollouts, lease, self.snapshot, self.warmth, self.clock, self.judged_by)
 
     def snapshot(self) -> Snapshot:
         """What is there now, whoever wrote it."""

@@ -121,6 +121,11 @@ def _show(context: Context, found: dict[str, Any]) -> None:
         **{one["arm"]: f"{one['version']}  {one['weight']:g} %" for one in found["arms"]},
         "reason": found["reason"],
         "updated": found["updated_at"],
+        **{
+            f"{standing['arm']}: {metric['name']}": f"{metric['result']}: {metric['reason']}"
+            for standing in found["analyses"]
+            for metric in standing["metrics"]
+        },
     }
     write(found, context.output, lambda: print_facts(facts))
 

@@ -56,6 +56,8 @@ from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.gates.templates import Templates
+from graftwork.traffic.judging.known import Known
+from graftwork.traffic.judging.template_judge import TemplateJudge
 from graftwork.traffic.records.recording import RecordingRules, read_rules
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live, told_of
 from graftwork.traffic.routes.routes import Routes, has_route, read_route_holders
@@ -106,7 +108,9 @@ def make_services(
     make = partial(make_engine, settings, VersionFiles(snapshots, copies)) if make_engine else None
     slot, telemetry = EngineSlot(engine, make), Telemetry()
     snapshots.changed = partial(residency.follow, slot)
-    moving, kept, steering = steered(database, snapshots, slot, settings.adapter_cache_bytes)
+    books, templates = Bookkeeping.of(settings, base, database, telemetry), Templates(database)
+    judge = TemplateJudge(templates, Known(database, books.records))
+    moving, kept, steering = steered(database, snapshots, slot, settings.adapter_cache_bytes, judge)
     if slot.wanted:
         _check_base_name_is_free(base, snapshots)
     attempts = telemetry.webhook_attempts
@@ -166,10 +170,10 @@ def make_services(
         delivering=delivering,
         engine=slot,
         tasks=Tasks(database),
-        templates=Templates(database),
+        templates=templates,
         task_prompts=TaskPrompts(ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes)),
         task_forms=TaskForms(ProcessLimits(settings.grammar_timeout_s, settings.grammar_memory_bytes)),
-        books=Bookkeeping.of(settings, base, database, telemetry),
+        books=books,
         generations=Generations(telemetry, quotas.spend),
         poolings=Poolings(telemetry, quotas.spend),
         telemetry=telemetry,

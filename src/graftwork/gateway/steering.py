@@ -16,6 +16,7 @@ from graftwork.gateway.kept_warm import KeptWarm
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.traffic.rollouts.controller import Controller
 from graftwork.traffic.rollouts.live import LiveRollouts
+from graftwork.traffic.rollouts.ports import Judge
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.rollouts.warmth import SHARE
 
@@ -61,10 +62,11 @@ class Steering:
 
 
 def steered(
-    database: Database, snapshots: SnapshotReader, slot: EngineSlot, cache_bytes: int
+    database: Database, snapshots: SnapshotReader, slot: EngineSlot, cache_bytes: int, judge: Judge
 ) -> tuple[Rollouts, KeptWarm, Steering]:
     """The rollouts of a database, what this server keeps warm for them, and the loop that moves them on."""
-    rollouts, clock = Rollouts(database), DatabaseClock(database)
+    rollouts, clock = Rollouts(database, judge=judge), DatabaseClock(database)
     kept = KeptWarm(slot, snapshots.current, int(SHARE * cache_bytes))
     lease = Lease(database, "rollouts", holder=uuid.uuid4().hex)
-    return rollouts, kept, Steering(snapshots, kept, Controller(rollouts, lease, snapshots.current, kept, clock))
+    controller = Controller(rollouts, lease, snapshots.current, kept, clock, judge)
+    return rollouts, kept, Steering(snapshots, kept, controller)

@@ -22,9 +22,13 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 
 
 class AnalysisPart(Resource):
-    """By which template an arm is judged, and how long a step waits for a verdict before it waits for a person."""
+    """By which template an arm is judged, and how long a step waits for a verdict before it waits for a person.
+
+    Without a revision it is the template's live one, and stays that one from the start of the rollout to its end.
+    """
 
     name: Name
+    revision: Annotated[int, Field(ge=1, le=(1 << 53) - 1)] | None = None
     args: Annotated[dict[str, JsonValue], Field(max_length=MAX_ARGS)] = Field(default_factory=dict)
     deadline: Duration | None = None
 
@@ -141,6 +145,29 @@ class ArmAnswer(Shape):
     weight: float
 
 
+class MetricStanding(Shape):
+    """How a metric stands, why, the figures of its last look, and how many looks said so each."""
+
+    name: str
+    result: Literal["pass", "fail", "inconclusive"]
+    reason: str
+    figures: dict[str, float]
+    looks: dict[Literal["pass", "fail", "inconclusive"], int]
+
+
+class AnalysisStanding(Shape):
+    """How an arm stands before a template, by what was observed since a time, when it was looked at last."""
+
+    arm: str
+    name: str
+    revision: int | None
+    since: str
+    looked_at: str
+    result: Literal["pass", "fail", "inconclusive"]
+    reason: str
+    metrics: list[MetricStanding]
+
+
 class RolloutAnswer(Shape):
     """Where a rollout stands; `held` is why it is paused: asked, step, undecided or forbidden."""
 
@@ -153,6 +180,7 @@ class RolloutAnswer(Shape):
     reason: str
     held: Literal["asked", "step", "undecided", "forbidden"] | None
     arms: list[ArmAnswer]
+    analyses: list[AnalysisStanding]
     mirror: float
     entered_at: str
     created_at: str
@@ -170,7 +198,7 @@ class RolloutList(Shape):
 
 
 class RolloutStep(Shape):
-    """One change of a rollout."""
+    """One change of a rollout; `evidence` is what gates said, where they decided it."""
 
     revision: int
     number: int
@@ -180,6 +208,7 @@ class RolloutStep(Shape):
     reason: str
     before: dict[str, Any] | None
     after: dict[str, Any]
+    evidence: dict[str, Any] | None
 
 
 class RolloutStepList(Shape):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 Result = Literal["pass", "fail", "inconclusive"]
 
@@ -17,3 +18,12 @@ class Verdict:
     metric: str = ""
     #: What was compared, by name, for whoever draws or stores it.
     figures: tuple[tuple[str, float], ...] = ()
+    #: How many looks said so each, where there were several; those that nothing said are left out.
+    looks: Mapping[Result, int] = field(default_factory=dict)
+    #: Of each metric, where it is of several.
+    parts: tuple[Verdict, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """How a metric stands."""
+        told = {"name": self.metric, "result": self.result, "reason": self.reason}
+        return {**told, "figures": dict(self.figures), "looks": dict(self.looks)}

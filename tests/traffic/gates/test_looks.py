@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ NINE = datetime(2026, 1, 31, 9, tzinfo=UTC)
 
 def phase(looks: str, **fields: Any) -> str:
     words: dict[str, Result] = {"p": "pass", "f": "fail", "i": "inconclusive"}
-    return phase_of(rate_metric(successCondition="result >= 0.9", **fields), [words[one] for one in looks])
+    return phase_of(rate_metric(successCondition="result >= 0.9", **fields), Counter(words[one] for one in looks))
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ rollouts = Table(
     Column("status", String(16), nullable=False),
     Column("state", Text, nullable=False),  # canonical JSON
     Column("changes", Count, nullable=False),  # how many there were: who decides on a state names it by this
+    Column("analyses", Text, nullable=True),  # canonical JSON: how each arm stood at the last look
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
     Column("updated_at", Timestamp, nullable=False),
@@ -97,6 +98,7 @@ rollout_steps = Table(
     Column("reason", Text, nullable=False),
     Column("before", Text, nullable=True),  # canonical JSON
     Column("after", Text, nullable=False),  # canonical JSON
+    Column("evidence", Text, nullable=True),  # canonical JSON: what gates said, where they decided it
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
     PrimaryKeyConstraint("tenant", "route", "revision", "number"),

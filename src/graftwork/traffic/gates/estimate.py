@@ -43,7 +43,8 @@ def enough(what: str, found: Sequence[object] | int, wanted: int) -> None:
     """Raises Lacking where there are fewer than wanted."""
     count = found if isinstance(found, int) else len(found)
     if count < wanted:
-        raise Lacking(f"{count} of at least {wanted} {what}")
+        told = (("found", float(count)), ("wanted", float(wanted)))
+        raise Lacking(f"{count} of at least {wanted} {what}", figures=told)
 
 
 def finite(what: str, values: Sequence[float]) -> Sequence[float]:

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class Lacking(Exception):
-    """The evidence does not allow a judgement; the message says why."""
+    """The evidence does not allow a judgement; the message says why, and `figures` by how much, where that is known."""
+
+    def __init__(self, why: str, *, figures: tuple[tuple[str, float], ...] = ()) -> None:
+        super().__init__(why)
+        self.figures = figures
 
 
 @dataclass(frozen=True)

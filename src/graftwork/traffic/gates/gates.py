@@ -60,7 +60,7 @@ def summed(found: Sequence[Verdict]) -> Verdict:
     told = [f"{counts[one]} of {len(found)} metrics {one}" for one in ("fail", "inconclusive") if counts[one]]
     reasons = [f"{one.metric}: {one.reason}" for one in found if one.result == result != "pass"]
     reason = ". ".join([", ".join(told), *reasons]) if told else f"All {len(found)} metrics pass"
-    return Verdict(result, f"{reason}.")
+    return Verdict(result, f"{reason}.", parts=tuple(found))
 
 
 def judge_metric(metric: MetricPart, evidence: Evidence, alpha: float, *, tests: int = 1) -> Verdict:
@@ -74,7 +74,7 @@ def judge_metric(metric: MetricPart, evidence: Evidence, alpha: float, *, tests:
         if any(math.isnan(bound) for bound in (*passing.bounds, *failing.bounds)):
             raise Lacking("the numbers are too large to be compared")
     except Lacking as lack:
-        return Verdict("inconclusive", f"{lack}", metric.name)
+        return Verdict("inconclusive", f"{lack}", metric.name, lack.figures)
     return _verdict(metric, passing, failing, alpha, alpha / tests)
 
 

@@ -6,7 +6,7 @@ nothing is known yet is no end unless `inconclusiveLimit` says so. There, `count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -17,17 +17,17 @@ from graftwork.traffic.verdict import Result
 Phase = Result | Literal["running"]
 
 
-def phase_of(metric: MetricPart, looks: Sequence[Result]) -> Phase:
-    """What the looks at one metric come to, in any order.
+def phase_of(metric: MetricPart, looks: Mapping[Result, int]) -> Phase:
+    """What the looks at one metric come to, by how many said what.
 
     It fails when more looks failed than `failureLimit`, is inconclusive when more were so than `inconclusiveLimit`, and
     passes when `count` looks passed; with an interval and no count it runs as long as whoever looks wants to.
     """
-    if looks.count("fail") > metric.failure_limit:
+    if looks.get("fail", 0) > metric.failure_limit:
         return "fail"
-    if metric.inconclusive_limit is not None and looks.count("inconclusive") > metric.inconclusive_limit:
+    if metric.inconclusive_limit is not None and looks.get("inconclusive", 0) > metric.inconclusive_limit:
         return "inconclusive"
-    return "pass" if not metric.endless and looks.count("pass") >= (metric.count or 1) else "running"
+    return "pass" if not metric.endless and looks.get("pass", 0) >= (metric.count or 1) else "running"
 
 
 def next_look(metric: MetricPart, *, began: datetime, last: datetime | None) -> datetime:

@@ -17,11 +17,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What one look at a metric said."""
+class Looks:
+    """How many looks at a metric said what, when the last one was, and the last verdict of each kind: as much of
+    thousands of looks as of one.
+    """
 
     at: datetime
-    verdict: Verdict
+    last: Verdict
+    counts: Mapping[Result, int] = field(default_factory=dict)
+    latest: Mapping[Result, Verdict] = field(default_factory=dict)
+
+    @classmethod
+    def with_one_more(cls, before: Looks | None, at: datetime, verdict: Verdict) -> Looks:
+        counts, latest = (before.counts, before.latest) if before is not None else ({}, {})
+        said = verdict.result
+        return cls(at, verdict, {**counts, said: counts.get(said, 0) + 1}, {**latest, said: verdict})
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class Run:
 
     spec: AnalysisSpec
     began: datetime
-    looks: Mapping[str, tuple[Look, ...]] = field(default_factory=dict)
+    looks: Mapping[str, Looks] = field(default_factory=dict)
 
     def due(self, now: datetime) -> tuple[MetricPart, ...]:
         """The metrics to be looked at now: those that are not decided yet, and whose time has come."""
@@ -47,8 +57,8 @@ class Run:
         shown, tests = evidence(), len(self.spec.metrics)
         looks = dict(self.looks)
         for metric in due:
-            found = Look(now, judge_metric(metric, shown, self.spec.alpha, tests=tests))
-            looks[metric.name] = (*looks.get(metric.name, ()), found)
+            found = judge_metric(metric, shown, self.spec.alpha, tests=tests)
+            looks[metric.name] = Looks.with_one_more(looks.get(metric.name), now, found)
         return replace(self, looks=looks)
 
     @property
@@ -58,22 +68,22 @@ class Run:
 
     def _standing(self, metric: MetricPart) -> Verdict:
         """How a metric stands: decided, or as its last look left it where it is looked at as long as the step lasts."""
-        looks = self.looks.get(metric.name, ())
-        if not looks:
+        if (looks := self.looks.get(metric.name)) is None:
             return Verdict("inconclusive", "not looked at yet", metric.name)
-        last, phase = looks[-1].verdict, self._phase(metric)
+        last, phase = replace(looks.last, looks=looks.counts), self._phase(metric)
         if phase == "running" and not (metric.endless and last.result == "pass"):
-            passed = sum(one.verdict.result == "pass" for one in looks)
             wanted = "" if metric.endless else f" of {metric.count or 1}"
-            return replace(last, result="inconclusive", reason=f"passed {passed}{wanted} looks so far; {last.reason}")
+            passed = f"passed {looks.counts.get('pass', 0)}{wanted} looks so far; {last.reason}"
+            return replace(last, result="inconclusive", reason=passed)
         if phase == "running":
             return last
-        deciding = next(one.verdict for one in reversed(looks) if one.verdict.result == phase)
-        return replace(deciding, result=cast("Result", phase))
+        result = cast("Result", phase)
+        return replace(looks.latest[result], result=result, looks=looks.counts)
 
     def _phase(self, metric: MetricPart) -> str:
-        return phase_of(metric, [one.verdict.result for one in self.looks.get(metric.name, ())])
+        looks = self.looks.get(metric.name)
+        return phase_of(metric, looks.counts if looks is not None else {})
 
     def _next(self, metric: MetricPart) -> datetime:
-        looks = self.looks.get(metric.name, ())
-        return next_look(metric, began=self.began, last=looks[-1].at if looks else None)
+        looks = self.looks.get(metric.name)
+        return next_look(metric, began=self.began, last=looks.at if looks is not None else None)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any
 
 from sqlalchemy import Row, and_, select
 
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.db import Database, Transaction
-from graftwork.db.keys import rows_at
 from graftwork.db.schema import feedback, predictions
 from graftwork.errors import NotFound
 
@@ -72,16 +68,6 @@ def feedback_of(tx: Transaction, tenant: str, request_id: str) -> list[Feedback]
     """All that was said of one answer."""
     query = select(feedback).where(_of(tenant, request_id)).order_by(feedback.c.name, feedback.c.source)
     return [Feedback.from_row(row) for row in tx.execute(query)]
-
-
-def scores_of(tx: Transaction, tenant: str, request_ids: Collection[str]) -> dict[str, dict[str, float]]:
-    """Numbers by request and name; of several sources their mean."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    keys = ((tenant, request_id) for request_id in request_ids)
-    for row in rows_at(tx, select(feedback), (feedback.c.tenant, feedback.c.request_id), keys):
-        if row.value is not None:
-            found[row.request_id][row.name].append(row.value)
-    return {one: {name: fmean(values) for name, values in named.items()} for one, named in found.items()}
 
 
 def _of(tenant: str, request_id: str) -> Any:

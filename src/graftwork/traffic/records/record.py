@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from sqlalchemy import Row
 
-from graftwork.traffic.observation import Observation
-
 #: `aborted` is the client's leaving, `error` is ours or the version's, `refused` the caller's words or rights.
 Outcome = Literal["ok", "error", "aborted", "refused"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "error", "aborted", "refused")
@@ -78,28 +76,6 @@ class Record:
         told = {**self.__dict__, "adapters": [dict(one) for one in self.adapters], "sampling": dict(self.sampling)}
         del told["tenant"]
         return told
-
-    def observation(self, scores: Mapping[str, float]) -> Observation | None:
-        """The same as gates see it; None for what no version can help: nobody was chosen, or the caller was refused."""
-        if self.arm is None or self.outcome == "refused":
-            return None
-        return Observation(
-            at=self.at,
-            arm=self.arm,
-            digest=self.digest,
-            outcome=self.outcome,
-            latency_s=self.latency_s,
-            ttft_s=self.ttft_s,
-            prompt_tokens=self.prompt_tokens,
-            output_tokens=self.output_tokens,
-            mean_logprob=self.mean_logprob,
-            finish_reason=self.finish_reason,
-            empty=self.empty,
-            repetitive=self.repetitive,
-            refusal=self.refusal,
-            format_valid=self.format_valid,
-            feedback=scores,
-        )
 
 
 def outcome_of(status: int) -> Outcome:

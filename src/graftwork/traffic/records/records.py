@@ -19,7 +19,8 @@ from graftwork.errors import InvalidRequest, NotFound
 from graftwork.registry.page import Page, check_page_size
 from graftwork.traffic.observation import Observation
 from graftwork.traffic.records.explanation import Told, deciding, history_of
-from graftwork.traffic.records.feedback import Feedback, feedback_of, scores_of
+from graftwork.traffic.records.feedback import Feedback, feedback_of
+from graftwork.traffic.records.observed import observations
 from graftwork.traffic.records.record import Record
 from graftwork.traffic.records.recording import SUBJECT, recording_of, secret_of
 from graftwork.traffic.records.vault import Vault
@@ -40,6 +41,7 @@ class Wanted:
     digest: str | None = None
     route: str | None = None
     arm: str | None = None
+    rollout: str | None = None
     user_id: str | None = None
     session_id: str | None = None
     outcome: str | None = None
@@ -47,7 +49,7 @@ class Wanted:
     until: str | None = None
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
-        for name in ("adapter", "digest", "route", "arm", "user_id", "session_id", "outcome"):
+        for name in ("adapter", "digest", "route", "arm", "rollout", "user_id", "session_id", "outcome"):
             if (value := getattr(self, name)) is not None:
                 yield predictions.c[name] == value
         if self.since is not None:
@@ -107,17 +109,24 @@ class Records:
         return Explained(record, text, tuple(said), history, decided_by)
 
     def observations(
-        self, tenant: str, route: str, *, arm: str | None = None, since: str, limit: int = 100_000
+        self,
+        tenant: str,
+        route: str,
+        *,
+        rollout: str | None = None,
+        arm: str | None = None,
+        since: str,
+        limit: int = 100_000,
     ) -> list[Observation]:
-        """What gates judge: answers of a route (or of one arm of it) since a time, in order; the newest `limit`."""
-        wanted = Wanted(route=route, arm=arm, since=since)
-        query = select(predictions).where(predictions.c.tenant == tenant, *wanted.conditions())
+        """What gates judge: answers of a route since a time, in order; the newest `limit`.
+
+        Of all, of one arm, or of those that one rollout decided. Not what no version can help: nobody was chosen, or
+        the caller was refused.
+        """
+        wanted = Wanted(route=route, rollout=rollout, arm=arm, since=since)
+        where = (predictions.c.tenant == tenant, *wanted.conditions())
         with self._database.reading() as tx:
-            rows = tx.execute(query.order_by(predictions.c.at.desc(), predictions.c.request_id.desc()).limit(limit))
-            records = [Record.from_row(row) for row in rows][::-1]
-            scores = scores_of(tx, tenant, [record.request_id for record in records])
-        seen = (record.observation(scores.get(record.request_id, {})) for record in records)
-        return [one for one in seen if one is not None]
+            return observations(tx, where, limit=limit)
 
     def forget(self, tenant: str, user: str, *, actor: str) -> int:
         """Delete every record of a user with its hashes, texts and feedback; how many there were.

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from graftwork.errors import Conflict, InvalidRequest
 from graftwork.protocol.rollouts import Status
 from graftwork.traffic.resize import resize
+from graftwork.traffic.rollouts.judged import Judged
 from graftwork.traffic.rollouts.plan import STABLE, Analysis, Pause, Plan, SetMirror, SetWeight
 from graftwork.traffic.rollouts.state import ALL_STABLE, Held, State
 from graftwork.traffic.verdict import Verdict
@@ -25,6 +26,20 @@ class Evidence:
     step: int = -1  #: of which step the next are
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
 
+    def beside(self, plan: Plan, state: State) -> Judged | None:
+        """What is said of the arms all the time; None while that has not begun, or where nothing is."""
+        if plan.background is None or state.started_at is None:
+            return None
+        return Judged(plan.background, state.started_at, self.background)
+
+    def within(self, plan: Plan, state: State) -> Judged | None:
+        """What is said of the arms in the step that lasts; None where that is no analysis."""
+        step = plan.steps[state.step] if state.step < len(plan.steps) else None
+        if not isinstance(step, Analysis):
+            return None
+        since = state.started_at if step is plan.background and state.started_at is not None else state.entered_at
+        return Judged(step, since, self.verdicts if self.step == state.step else {})
+
 
 @dataclass(frozen=True)
 class Action:
@@ -34,6 +49,7 @@ class Action:
     before: State
     after: State
     promote: str | None = None
+    judged: Judged | None = None  #: what gates said, where they decided it
 
 
 Outcome = tuple[State, tuple[Action, ...]]
@@ -119,8 +135,10 @@ def _next(plan: Plan, state: State, now: datetime, evidence: Evidence) -> Action
         return None
     if evidence.moved is not None:
         return Action("superseded", state, _over(state, "superseded", now, evidence.moved))
-    if (wrong := evidence.broken or _failed(evidence.background)) is not None:
-        return Action("aborted", state, _over(state, "aborted", now, wrong))
+    if evidence.broken is not None:
+        return Action("aborted", state, _over(state, "aborted", now, evidence.broken))
+    if (beside := evidence.beside(plan, state)) is not None and beside.failed is not None:
+        return _failed(state, now, beside)
     if state.status == "paused":
         return None
     if state.status == "warming":
@@ -155,36 +173,30 @@ def _step(plan: Plan, state: State, now: datetime, evidence: Evidence) -> Action
             if now < state.entered_at + timedelta(seconds=duration_s):
                 return None
             return Action("waited", state, replace(done, reason=f"Waited {duration_s:g} s."))
-        case Analysis(name, _, deadline_s):
-            verdicts = evidence.verdicts if evidence.step == state.step else {}
-            return _judged(plan, state, done, now, verdicts, name, deadline_s)
+        case Analysis():
+            judged = evidence.within(plan, state)
+            assert judged is not None, "it is an analysis"
+            return _judged(plan, state, done, now, judged)
 
 
-def _judged(
-    plan: Plan,
-    state: State,
-    done: State,
-    now: datetime,
-    verdicts: Mapping[str, Verdict],
-    name: str,
-    deadline_s: float | None,
-) -> Action | None:
-    if (wrong := _failed(verdicts)) is not None:
-        return Action("aborted", state, _over(state, "aborted", now, wrong))
-    if set(verdicts) >= set(plan.arms) and all(one.result == "pass" for one in verdicts.values()):
-        said = " ".join(f"{arm}: {one.reason}" for arm, one in sorted(verdicts.items()))
-        return Action("passed", state, replace(done, reason=f"{name} passed. {said}"))
+def _judged(plan: Plan, state: State, done: State, now: datetime, judged: Judged) -> Action | None:
+    name, deadline_s = judged.analysis.name, judged.analysis.deadline_s
+    if judged.failed is not None:
+        return _failed(state, now, judged)
+    if judged.passed(plan.arms):
+        after = replace(done, reason=f"{name} passed. {judged.said}")
+        return Action("passed", state, after, judged=judged)
     if deadline_s is not None and now >= state.entered_at + timedelta(seconds=deadline_s):
-        said = " ".join(f"{arm}: {one.reason}" for arm, one in sorted(verdicts.items()))
-        return _held(state, now, "undecided", f"{name} is undecided after {deadline_s:g} s. {said}".rstrip())
+        reason = f"{name} is undecided after {deadline_s:g} s. {judged.said}".rstrip()
+        return replace(_held(state, now, "undecided", reason), judged=judged)
     return None
 
 
-def _failed(verdicts: Mapping[str, Verdict]) -> str | None:
-    for arm, one in sorted(verdicts.items()):
-        if one.result == "fail":
-            return f"{arm} failed{f' {one.metric}' if one.metric else ''}: {one.reason}"
-    return None
+def _failed(state: State, now: datetime, judged: Judged) -> Action:
+    assert judged.failed is not None, "whoever asks has looked"
+    arm, one = judged.failed
+    reason = f"{arm} failed{f' {one.metric}' if one.metric else ''}: {one.reason}"
+    return Action("aborted", state, _over(state, "aborted", now, reason), judged=judged)
 
 
 def _promoted(plan: Plan, state: State, now: datetime, arm: str, reason: str) -> Outcome:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from typing import Any
 
 from graftwork.access.clock import Clock
 from graftwork.db.lease import Held, Lease
@@ -27,7 +28,8 @@ log = logging.getLogger(__name__)
 class Controller:
     """One of them runs in each server; all decide alike, and the lease says whose decisions are written.
 
-    It keeps nothing of what it decided: whoever takes over goes on from what the database says.
+    It keeps nothing of what it decided: whoever takes over goes on from what the database says. Only looks at arms are
+    begun anew, which changes nothing of what they come to: bounds are of the evidence.
     """
 
     def __init__(
@@ -42,17 +44,21 @@ class Controller:
         self._rollouts, self._lease, self._snapshot = rollouts, lease, snapshot
         self._readiness, self._clock, self._judge = readiness, clock, judge
         self._held: Held | None = None
+        self._told: dict[str, list[dict[str, Any]]] = {}
 
     def look(self) -> int:
         """How many rollouts were moved on; where none is live, the database is not asked for anything."""
         live = self._snapshot().part(LiveRollouts).by_route
+        self._keep({one.full_name for one in live.values()})
         if not live or (held := self._lease.hold()) is None:
             return 0
         self._held = held
         moved, now = 0, self._clock()
         for one in live.values():
             try:
-                after = self._rollouts.advance(one, self.evidence(one, now), held, now)
+                evidence = self.evidence(one, now)
+                self._tell(one, evidence, held, now)
+                after = self._rollouts.advance(one, evidence, held, now)
             except GraftworkError as error:  # the others go on
                 log.warning("The rollout %s could not go on: %s", one.name, error.message)
                 continue
@@ -74,6 +80,21 @@ class Controller:
             step=one.state.step,
             verdicts=self._judged(one, self._due(one), now),
         )
+
+    def _tell(self, one: Rollout, evidence: Evidence, held: Held, now: datetime) -> None:
+        """Write down how its arms stand, where that is something new."""
+        beside, within = evidence.beside(one.plan, one.state), evidence.within(one.plan, one.state)
+        told = beside.to_json() if beside is not None else []
+        if within is not None and within.analysis is not one.plan.background:
+            told += within.to_json()
+        if told and self._told.get(one.full_name) != told:
+            self._rollouts.tell(one, told, held, now)
+            self._told[one.full_name] = told
+
+    def _keep(self, live: Collection[str]) -> None:
+        self._told = {name: told for name, told in self._told.items() if name in live}
+        if self._judge is not None:
+            self._judge.keep(live)
 
     def _due(self, one: Rollout) -> Analysis | None:
         """The analysis that the step which lasts now is, if it is one."""

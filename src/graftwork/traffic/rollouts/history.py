@@ -36,6 +36,7 @@ def _told(row: Row[Any]) -> Mapping[str, Any]:
         "reason": row.reason,
         "before": parse(row.before) if row.before is not None else None,
         "after": parse(row.after),
+        "evidence": parse(row.evidence) if row.evidence is not None else None,
     }
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
 
 from graftwork.access.names import check_name
 from graftwork.errors import InvalidRequest
@@ -19,6 +21,7 @@ from graftwork.protocol.rollouts import (
 )
 from graftwork.traffic.split import shares
 
+P = TypeVar("P", bound=BaseModel)
 #: The arm of what the route meant before.
 STABLE: Final = "stable"
 
@@ -52,6 +55,7 @@ class Analysis:
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
     deadline_s: float | None = None
+    revision: int | None = None  #: of the template; None until a rollout begins
 
 
 Step = SetWeight | SetMirror | Pause | Analysis
@@ -167,8 +171,24 @@ def _shadow(part: ShadowPart, arms: tuple[str, ...]) -> _Made:
     return iter((SetMirror(arms[0], part.mirror / 100), Pause(part.duration))), _analysis(part.analysis), None
 
 
+def pinned(part: P, revision_of: Callable[[Analysis], int]) -> P:
+    """A part of the document in which every analysis, at whatever depth, names a revision of its template."""
+    if isinstance(part, AnalysisPart):
+        found = _analysis(part)
+        assert found is not None, "it is given"
+        return part.model_copy(update={"revision": revision_of(found)})
+    inner: dict[str, Any] = {}
+    for name in part.model_fields_set:
+        value = getattr(part, name)
+        if isinstance(value, BaseModel):
+            inner[name] = pinned(value, revision_of)
+        elif isinstance(value, list):
+            inner[name] = [pinned(one, revision_of) if isinstance(one, BaseModel) else one for one in value]
+    return part.model_copy(update=inner)
+
+
 def _analysis(part: AnalysisPart | None) -> Analysis | None:
-    return None if part is None else Analysis(part.name, part.args, part.deadline)
+    return None if part is None else Analysis(part.name, part.args, part.deadline, part.revision)
 
 
 _MAKERS: dict[str, Callable[[Any, tuple[str, ...]], _Made]] = {

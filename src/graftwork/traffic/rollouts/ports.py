@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
@@ -16,12 +17,20 @@ class Judge(Protocol):
     It is asked at each look, several times a second: how often evidence is read anew is for the template to say.
     """
 
-    def check(self, tenant: str, analysis: Analysis) -> None:
-        """Raises InvalidRequest where there is no such template, or the arguments do not fit it."""
+    def check(self, tenant: str, analysis: Analysis) -> int:
+        """The revision of its template that counts from now on, whatever becomes of the template.
+
+        Raises:
+            InvalidRequest: there is no such template, or the arguments do not fit it.
+        """
         ...
 
     def judge(self, rollout: Rollout, arm: str, analysis: Analysis, since: datetime, now: datetime) -> Verdict:
         """The verdict on `arm` against the stable one, by what was observed from `since` on; never raises for lack."""
+        ...
+
+    def keep(self, live: Collection[str]) -> None:
+        """Forget what was known of all rollouts but these, by tenant, route and revision: `local/support/3`."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -40,6 +40,7 @@ class Rollout:
     arms: Mapping[str, ArmVersion]
     state: State
     changes: int
+    analyses: Sequence[Mapping[str, Any]]  #: how each arm stood when it was looked at last
     created_at: str
     created_by: str
     updated_at: str
@@ -53,6 +54,11 @@ class Rollout:
     def name(self) -> str:
         """`support/3`: the third of its route."""
         return f"{self.route}/{self.revision}"
+
+    @property
+    def full_name(self) -> str:
+        """Of all tenants': `local/support/3`."""
+        return f"{self.tenant}/{self.name}"
 
     @cached_property
     def live_arms(self) -> tuple[LiveArm, ...]:
@@ -89,6 +95,7 @@ class Rollout:
                 }
                 for name, one in self.by_arm
             ],
+            "analyses": [dict(one) for one in self.analyses],
             "mirror": round(100 * state.mirror[1], 4) if state.mirror else 0.0,
             "entered_at": timestamp(state.entered_at),
             "created_at": self.created_at,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from graftwork.access import events
@@ -34,7 +35,7 @@ from graftwork.traffic.rollouts.advance import (
     supersede,
 )
 from graftwork.traffic.rollouts.history import history_page
-from graftwork.traffic.rollouts.plan import STABLE, Plan
+from graftwork.traffic.rollouts.plan import STABLE, Plan, pinned
 from graftwork.traffic.rollouts.ports import Judge
 from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout
 from graftwork.traffic.rollouts.subjects import subject_of
@@ -63,7 +64,8 @@ class Rollouts:
             Forbidden: the policy does not let a candidate serve.
         """
         plan = Plan.of(spec)
-        self._check_possible(tenant, plan)
+        self._check_possible(plan)
+        spec = self._pinned(tenant, spec)
         now = self._clock()
         with self._database.transaction() as tx:
             if once is not None and (known := recall(tx, tenant, once)) is not None:
@@ -135,6 +137,13 @@ class Rollouts:
             why = error.message
             return self._advance(seen, held, lambda one: forbid(one.state, now, why), now)
 
+    def tell(self, seen: Rollout, analyses: Sequence[Mapping[str, Any]], held: Held, now: datetime) -> None:
+        """Keep how its arms stand, for whoever asks; nothing where it has ended, or the right to act is gone."""
+        with self._database.transaction() as tx:
+            one = rows.at_revision(tx, seen.tenant, seen.route, seen.revision)
+            if one is not None and not one.state.ended and held.holds(tx):
+                rows.write_analyses(tx, one, [{**told, "looked_at": timestamp(now)} for told in analyses])
+
     def _advance(
         self, seen: Rollout, held: Held, decide: Callable[[Rollout], Outcome], now: datetime
     ) -> Rollout | None:
@@ -179,8 +188,12 @@ class Rollouts:
         before, after, why = action.before.brief(), action.after.brief(), action.after.reason
         row = {"kind": action.kind, "reason": why, "before": canonical(before, what="state")}
         row |= {"after": canonical(after, what="state"), "created_at": at, "created_by": actor}
-        rows.insert_step(tx, one, number, row)
         told = {"revision": one.revision, "from": before, "to": after, "reason": why}
+        if action.judged is not None:
+            evidence = {"analyses": action.judged.to_json()}
+            row |= {"evidence": canonical(evidence, what="evidence")}
+            told |= {"evidence": evidence}
+        rows.insert_step(tx, one, number, row)
         promoted = {"arm": action.promote, **_brief(one.arms[action.promote])} if action.promote else {}
         kind = f"rollout.{action.kind}"
         events.append(tx, one.tenant, actor, kind, subject_of(one.route), {**told, **promoted}, at=at)
@@ -207,7 +220,7 @@ class Rollouts:
             self._write(tx, last, supersede(last.state, now, f"Revision {revision} began."), actor=actor, at=now)
         state = begin(now, reason or "")
         told = {**spec.model_dump(mode="json", by_alias=True, exclude_unset=True), "stable": reference}
-        begun = Rollout(tenant, spec.route, revision, told, arms, state, 1, at, actor, at, None)
+        begun = Rollout(tenant, spec.route, revision, told, arms, state, 1, (), at, actor, at, None)
         rows.insert(tx, begun)
         after = state.brief()
         row = {"kind": "started", "reason": state.reason, "before": None, "after": canonical(after, what="state")}
@@ -217,21 +230,27 @@ class Rollouts:
         events.append(tx, tenant, actor, "rollout.started", subject_of(spec.route), payload, at=at)
         return self._at(tx, tenant, spec.route, revision)
 
-    def _check_possible(self, tenant: str, plan: Plan) -> None:
+    def _pinned(self, tenant: str, spec: RolloutSpec) -> RolloutSpec:
+        """The same, which names the revision of each template: what becomes of a template changes no rollout that runs.
+
+        Raises:
+            InvalidRequest: there is no such template.
+        """
+        return spec if self._judge is None else pinned(spec, partial(self._judge.check, tenant))
+
+    def _check_possible(self, plan: Plan) -> None:
         """Raises InvalidRequest for what nobody here could do."""
         if plan.mirrors:
             raise InvalidRequest(
                 "setMirror and the strategy shadow are not supported yet: nothing here sends copies. Leave them out.",
                 field="spec.strategy",
             )
-        for analysis in plan.analyses:
-            if self._judge is None:
-                raise InvalidRequest(
-                    f"The analysis {analysis.name!a} is not supported yet: nothing here judges. Hold by `pause`, and "
-                    "promote or abort by hand.",
-                    field="spec.strategy",
-                )
-            self._judge.check(tenant, analysis)
+        if plan.analyses and self._judge is None:
+            raise InvalidRequest(
+                f"The analysis {plan.analyses[0].name!a} cannot be made: nothing here judges. Hold by `pause`, and "
+                "promote or abort by hand.",
+                field="spec.strategy",
+            )
 
     def _check_unmoved(self, tx: Transaction, one: Rollout) -> None:
         """Raises Conflict where somebody has moved the route's pointer, which is not to be undone by a promotion."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, func, select, tuple_, update
@@ -25,6 +25,7 @@ def insert(tx: Transaction, rollout: Rollout) -> None:
         "status": rollout.state.status,
         "state": canonical(rollout.state.to_json(), what="state"),
         "changes": rollout.changes,
+        "analyses": None,
         "created_at": rollout.created_at,
         "created_by": rollout.created_by,
         "updated_at": rollout.updated_at,
@@ -47,6 +48,12 @@ def write_state(tx: Transaction, before: Rollout, after: State, *, changes: int,
         "ended_at": timestamp(after.entered_at) if after.ended else None,
     }
     tx.execute(update(rollouts).where(_at(before.tenant, before.route, before.revision)).values(row))
+
+
+def write_analyses(tx: Transaction, rollout: Rollout, told: Sequence[Mapping[str, Any]]) -> None:
+    """How its arms stand; no change of it, so that no event tells of it."""
+    row = {"analyses": canonical([dict(one) for one in told], what="analyses")}
+    tx.execute(update(rollouts).where(_at(rollout.tenant, rollout.route, rollout.revision)).values(row))
 
 
 def insert_step(tx: Transaction, rollout: Rollout, number: int, row: Mapping[str, Any]) -> None:
@@ -113,8 +120,10 @@ def _arms(tx: Transaction, keys: Collection[tuple[str, str, int]]) -> dict[tuple
 
 
 def _rollout(row: Row[Any], arms: Mapping[str, ArmVersion]) -> Rollout:
-    told = {name: value for name, value in row._mapping.items() if name not in ("status", "spec", "state")}
-    return Rollout(**told, spec=parse(row.spec), state=State.from_json(parse(row.state)), arms=arms)
+    told = {name: value for name, value in row._mapping.items() if name not in ("status", "spec", "state", "analyses")}
+    analyses = parse(row.analyses) if row.analyses is not None else ()
+    state = State.from_json(parse(row.state))
+    return Rollout(**told, spec=parse(row.spec), state=state, arms=arms, analyses=analyses)
 
 
 def _at(tenant: str, route: str, revision: int) -> ColumnElement[bool]:

@@ -1,0 +1,62 @@
+"""Court: rollouts that are judged by real templates, and answers that are written as though requests had come."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from graftwork.access.clock import timestamp
+from graftwork.protocol.analysis import AnalysisSpec
+from graftwork.traffic.gates.templates import Templates
+from graftwork.traffic.judging.known import Known
+from graftwork.traffic.judging.template_judge import TemplateJudge
+from graftwork.traffic.records.feedback import Feedback
+from graftwork.traffic.records.record import Record
+from graftwork.traffic.records.vault import Vault
+from graftwork.traffic.rollouts.rollout import Rollout
+from support.analysis import template
+from support.books import Books
+from support.desk import Desk
+from support.rollouts import Bench
+
+
+class Court:
+    """What a test works with: `bench` looks when it is told to."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.templates = desk, Templates(desk.database, desk.clock)
+        self.books = Books(desk.database, Vault(None))
+        self.took_s = 0.0  #: of each reading of the timer
+        self.judge = self.judge_of()
+        self.bench = Bench(desk, self.judge)
+        self._ids = count(1)
+        self._passed_s = 0.0
+
+    def judge_of(self, most: int = 20_000) -> TemplateJudge:
+        """A judge that knows nothing yet."""
+        return TemplateJudge(self.templates, Known(self.desk.database, self.books.records, most=most), self._timer)
+
+    def set(self, name: str, *metrics: dict[str, Any], **fields: Any) -> None:
+        """Make this what a template says."""
+        spec = AnalysisSpec.model_validate(template(*metrics, **fields)["spec"])
+        self.templates.set("local", name, spec, actor="me")
+
+    def answers(
+        self, arm: str, number: int, *, of: Rollout | None = None, score: float | None = None, **more: Any
+    ) -> None:
+        """So many answers of an arm of a rollout (of the newest one), which came now."""
+        rollout = of or self.bench.rollouts.get("local", "support")
+        version, at = rollout.arms[arm], timestamp(self.bench.clock.now)
+        told: dict[str, Any] = {"outcome": "ok", "latency_s": 0.5, "status": 200, "prompt_tokens": 9}
+        told |= {"format_valid": True}
+        told |= {"tenant": "local", "position": 0, "door": "/v1/chat/completions", "principal": "me", "at": at}
+        told |= {"route": rollout.route, "rollout": rollout.name, "arm": arm, "digest": version.digest} | more
+        records = [Record(request_id=f"r{next(self._ids)}", **told) for _ in range(number)]
+        self.books.write(*records)
+        if score is not None:
+            for one in records:
+                self.books.feedback.give("local", Feedback(one.request_id, "rating", "user", score, None), actor="me")
+
+    def _timer(self) -> float:
+        self._passed_s += self.took_s
+        return self._passed_s
