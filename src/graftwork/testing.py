@@ -108,6 +108,8 @@ class FakeEngine:
     companions_of: dict[str, Companions] = field(default_factory=dict)
     #: What it says to these prompts.
     answers: dict[str, str] = field(default_factory=dict)
+    #: What it says under these labels, whatever it is asked.
+    answers_of: dict[str, str] = field(default_factory=dict)
     #: Words after which the failures strike; 0 is before the first.
     fail_after: int = 0
     #: Words after which an answer waits for `gate`; None never waits.
@@ -203,7 +205,8 @@ class FakeEngine:
                 field="prompt",
             )
         asked = _text(request.prompt)
-        words = self.answers.get(asked, f"{label} says: {asked}").split(" ")
+        said = self.answers.get(asked, f"{label} says: {asked}")
+        words = self.answers_of.get(label, said).split(" ")
         usual = min(request.usual_tokens or len(words), request.most_tokens or len(words))
         words = words[: usual if request.params.max_tokens is None else request.params.max_tokens]
         pieces: list[str | None] = [word if index == 0 else f" {word}" for index, word in enumerate(words)] or [None]

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
-from fastapi import FastAPI
 
 from graftwork.client import Client
 from graftwork.gateway.app import build_app
 from graftwork.settings import Settings
 from graftwork.testing import FakeEngine, write_lora
 from support.databases import NewHome
+from support.load import Load, listening
 from support.rollouts import canary, document, hold, weight
 from support.served import CHAT, HELLO
 from support.waiting import eventually
@@ -27,62 +24,19 @@ pytestmark = pytest.mark.alone
 TRIALS = 20
 
 
-@contextmanager
-def listening(app: FastAPI) -> Iterator[str]:
-    """The URL of an app behind a socket, in a thread."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="on"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        eventually(lambda: server.started)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.fixture
 def servers(database_url: str, new_home: NewHome, tmp_path: Path) -> Iterator[list[str]]:
     """Two of one database; three versions of one adapter are there, the first in production."""
     home = new_home(tmp_path / "home")
     settings = Settings(home=home, base="fake-base", base_name="fake-base", port=0, database_url=database_url)
-    with ExitStack() as stack:
-        engines = [FakeEngine(), FakeEngine()]
-        apps = [build_app(settings, engine=one, outline_of=lambda one=one: one.outline) for one in engines]  # type: ignore[misc]
-        urls = [stack.enter_context(listening(app)) for app in apps]
-        with Client(urls[0]) as client:
-            for number in (1, 2, 3):
-                folder = write_lora(tmp_path / f"lora-{number}", engines[0].outline, seed=number)
-                client.push(folder, f"support:{number}.0.0")
-            client.promote("support:1.0.0")
+    engines = [FakeEngine(), FakeEngine()]
+    apps = [build_app(settings, engine=one, outline_of=lambda one=one: one.outline) for one in engines]  # type: ignore[misc]
+    with listening(*apps) as urls, Client(urls[0]) as client:
+        for number in (1, 2, 3):
+            folder = write_lora(tmp_path / f"lora-{number}", engines[0].outline, seed=number)
+            client.push(folder, f"support:{number}.0.0")
+        client.promote("support:1.0.0")
         yield urls
-
-
-class Load:
-    """Requests to all servers, one after the other in each of several threads, until it is told to stop."""
-
-    def __init__(self, urls: list[str], threads: int = 4) -> None:
-        self.answers: list[httpx.Response] = []
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(urls[one % len(urls)],)) for one in range(threads)]
-
-    def _ask(self, url: str) -> None:
-        with httpx.Client(base_url=url) as http:
-            while not self._stop.is_set():
-                self.answers.append(http.post(CHAT, json={"model": "support", "messages": HELLO}))
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def since(self, count: int) -> Counter[str]:
-        return Counter(answer.json()["model"] for answer in self.answers[count:])
 
 
 def test_no_answer_fails_or_is_mixed_while_rollouts_come_go_and_are_taken_back(servers: list[str]) -> None:

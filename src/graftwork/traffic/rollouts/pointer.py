@@ -37,6 +37,12 @@ def target(tx: Transaction, tenant: str, route: str, said: str | None) -> tuple[
     if found is None:
         return _implicit(tx, tenant, route, said)
     known = [one for one in sole_targets(found) if USER not in one]
+    if not known:
+        raise Conflict(
+            f"A rollout of the route {route} would move nobody: it moves what a rule leads to alone, and every rule of "
+            "this one splits among several targets, goes by the user's id, or refuses. Give a rule one target, or set "
+            "its weights by `graftwork route set`."
+        )
     named = [one for one in known if said in (None, one)]
     if len(named) != 1:
         raise Conflict(

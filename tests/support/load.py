@@ -1,0 +1,69 @@
+"""Load: requests from several threads to all servers of one database, until a test has seen enough."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+
+from support.served import CHAT, HELLO
+from support.waiting import eventually
+
+#: Done with each answer, by the thread that got it.
+Then = Callable[[httpx.Client, httpx.Response], None]
+
+
+@contextmanager
+def listening(*apps: FastAPI) -> Iterator[list[str]]:
+    """The URLs of apps behind sockets, each in a thread."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(_one(app)) for app in apps]
+
+
+@contextmanager
+def _one(app: FastAPI) -> Iterator[str]:
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="on"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        eventually(lambda: server.started)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class Load:
+    """Requests to all servers, one after the other in each of several threads, until it is told to stop."""
+
+    def __init__(self, urls: Sequence[str], threads: int = 4, then: Then | None = None, model: str = "support") -> None:
+        self.answers: list[httpx.Response] = []
+        self._then, self._body = then, {"model": model, "messages": HELLO}
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(urls[one % len(urls)],)) for one in range(threads)]
+
+    def _ask(self, url: str) -> None:
+        with httpx.Client(base_url=url) as http:
+            while not self._stop.is_set():
+                answer = http.post(CHAT, json=self._body)
+                self.answers.append(answer)
+                if self._then is not None:
+                    self._then(http, answer)
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def since(self, count: int) -> Counter[str]:
+        return Counter(answer.json()["model"] for answer in self.answers[count:])
