@@ -205,6 +205,14 @@ class Settings(BaseSettings):
         "0.2 s of them are lost when the server dies), before its end leaves, or not at all.",
     )
 
+    session_ttl_s: float = Field(
+        default=86400.0,
+        ge=0,
+        le=90 * 86400,
+        description="How long a session keeps its version though nobody comes back to it, in seconds. 0: sessions keep "
+        "none.",
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
 
     @field_validator("home", "cache_dir", "database_url", "artifacts_url", "artifacts_keyring", mode="before")

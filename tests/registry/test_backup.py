@@ -52,6 +52,8 @@ from graftwork.traffic.records.recording import Recording
 from graftwork.traffic.records.vault import Vault
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.routes import Routes
+from graftwork.traffic.sessions.pin import Pin, Turn, session_key
+from graftwork.traffic.sessions.sessions import Sessions
 from graftwork.traffic.tasks.tasks import Tasks
 from support.books import Books
 from support.desk import Desk
@@ -72,6 +74,7 @@ NOT_OF_BLOBS = {
     "signatures": {"fingerprint"},
     "resource_revisions": {"digest"},  # of the spec beside it
     "predictions": {"digest", "base_digest", "template_digest"},  # of manifests, weights, content
+    "session_pins": {"digest"},  # of manifests
 }
 #: Those that name one, which `registry/retention/roots.py` has to know.
 OF_BLOBS = {"documents": {"digest"}, "signatures": {"bundle"}}
@@ -133,6 +136,10 @@ class Shop:
         books.recordings.set("local", Recording(keep_text=True), actor="me")
         books.write(books.record(1, streamed=True), prompt=["a"], answer=["b"], keep_text=True)
         books.feedback.give("local", Feedback("r1", "rating", "user", 0.5, "søt"), actor="me")
+        sessions, place = Sessions(database, ttl_s=3600.0), ("support", "rule-1")
+        turn = Turn(place, "began", Pin("tone", manifest.digest(), "stable"), (1, None, ()))
+        sessions.take(("local", session_key("user:ann", "chat")), turn, "ann")
+        assert sessions.flush()
         self.tenancy.tenants.create(Tenant("acme", quotas=Quotas(adapters=3)), actor="me")
         self.tenancy.users.put("acme", "ann", "admin", "Ann", actor="me")
         self.tenancy.keys.create("acme", name="", role="admin", scopes=("read",), user="ann", actor="me")

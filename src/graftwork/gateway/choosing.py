@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.requests import Request
 
@@ -14,9 +15,11 @@ from graftwork.gateway.draft import Draft
 from graftwork.gateway.engine_slot import GenerationEngine
 from graftwork.gateway.services import Services, principal_of, tenant_of
 from graftwork.gateway.signature import Signature
+from graftwork.gateway.turns import decided, name_of
 from graftwork.protocol.adapters import AdapterFields
 from graftwork.traffic.choice import Asked, choose, require_servable
 from graftwork.traffic.handle import handle_of
+from graftwork.traffic.rollouts.ended import EndedRollouts
 from graftwork.traffic.rollouts.live import LiveRollouts
 from graftwork.traffic.routes.table import RouteTable
 
@@ -39,7 +42,7 @@ class Chosen:
         return self.signature.model
 
 
-def choose_for(request: Request, services: Services, body: AdapterFields) -> Chosen:
+async def choose_for(request: Request, services: Services, body: AdapterFields) -> Chosen:
     """Who answers `request`.
 
     Raises:
@@ -57,12 +60,23 @@ def choose_for(request: Request, services: Services, body: AdapterFields) -> Cho
         seen=circumstances_of(request, body),
     )
     draft = services.books.recorder.open(request, who, asked, snapshot, user=body.user_id)
-    routes, rollouts = snapshot.part(RouteTable), snapshot.part(LiveRollouts)
-    decision = choose(asked, tenant=tenant, base=services.base, versions=snapshot, routes=routes, rollouts=rollouts)
+    decide = partial(
+        choose,
+        tenant=tenant,
+        base=services.base,
+        versions=snapshot,
+        routes=snapshot.part(RouteTable),
+        rollouts=snapshot.part(LiveRollouts),
+        endings=snapshot.part(EndedRollouts),
+    )
+    session = name_of(who, asked.seen.session)
+    decision = await decided(services.sessions, session, asked, decide)
     engine = services.engine.get()
     base_digest = engine.outline.weights_digest
     draft.chose(decision, base_digest)
     require_servable(decision, base=services.base, base_digest=base_digest)
+    if session is not None and decision.turn is not None:
+        services.sessions.take(session, decision.turn, draft.user_id)
     debug = request.headers.get("x-graftwork-debug") is not None
     signature = Signature(request.state.request_id, decision, base_digest, debug=debug)
     caller = caller_of(snapshot.part(Access).tenant(tenant), body)

@@ -29,7 +29,7 @@ async def classify(request: Request) -> Response:
     """The likeliest class of each input, in order, with the probabilities of all."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, ClassifyRequest)
-    chosen = choose_for(request, services, body)
+    chosen = await choose_for(request, services, body)
     body = with_companions(body, chosen.signature.decision)
     requests = pooling_requests(chosen.signature.request_id, body, "classes", chosen.adapter, chosen.caller)
     running = services.poolings.run(chosen.engine, requests, chosen.model, chosen.draft)

@@ -35,7 +35,7 @@ async def embeddings(request: Request) -> Response:
     """One vector for each input, in order."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, EmbeddingRequest)
-    chosen = choose_for(request, services, body)
+    chosen = await choose_for(request, services, body)
     body = with_companions(body, chosen.signature.decision)
     _check_dimensions(body.dimensions, chosen.engine.outline.hidden_size)
     pooling = body.pooling or "mean"

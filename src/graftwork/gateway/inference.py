@@ -37,7 +37,7 @@ async def chat_completions(request: Request) -> Response:
     """The assistant's next message, whole or streamed."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, ChatRequest)
-    chosen = choose_for(request, services, body)
+    chosen = await choose_for(request, services, body)
     body = with_defaults(body, chosen.signature.decision)
     tools = tuple(tool.for_template() for tool in body.tools or ()) if body.offered else ()
     prompt = ChatPrompt(tuple(message.for_template() for message in body.messages), tools)
@@ -49,7 +49,7 @@ async def completions(request: Request) -> Response:
     """The continuation of each prompt, whole or streamed."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, CompletionRequest)
-    chosen = choose_for(request, services, body)
+    chosen = await choose_for(request, services, body)
     body = with_defaults(body, chosen.signature.decision)
     return await _answer(request, services, body, chosen, body.prompts, TEXT)
 

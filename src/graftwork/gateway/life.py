@@ -16,6 +16,7 @@ from graftwork.engine.request import AdapterHandle
 from graftwork.errors import GraftworkError
 from graftwork.gateway.engine_slot import Pin
 from graftwork.gateway.services import Services
+from graftwork.gateway.turns import keep_swept
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.traffic.choice import Asked, choose, require_servable
 
@@ -33,7 +34,7 @@ def lifespan_of(
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None, None]:
         starting = asyncio.ensure_future(services.engine.start(_pins(services)))
         look, swept = partial(_look, services.snapshots), services.books.recorder.keep_swept
-        beside = (look, services.steering.run, services.delivering.run, swept)
+        beside = (look, services.steering.run, services.delivering.run, swept, partial(keep_swept, services.sessions))
         tasks = [asyncio.ensure_future(one()) for one in beside] if services.engine.wanted else []
         if not in_background:
             await starting
@@ -51,6 +52,7 @@ def lifespan_of(
             for one in (services.task_prompts, services.task_forms):
                 await asyncio.to_thread(one.close)
             await asyncio.to_thread(services.books.recorder.close)
+            await asyncio.to_thread(services.sessions.close)
             database.close()
 
     return lifespan

@@ -59,9 +59,11 @@ from graftwork.traffic.gates.templates import Templates
 from graftwork.traffic.judging.known import Known
 from graftwork.traffic.judging.template_judge import TemplateJudge
 from graftwork.traffic.records.recording import RecordingRules, read_rules
+from graftwork.traffic.rollouts.ended import EndedRollouts, read_ended
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live, told_of
 from graftwork.traffic.routes.routes import Routes, has_route, read_route_holders
 from graftwork.traffic.routes.table import RouteTable, read_routes
+from graftwork.traffic.sessions.sessions import Sessions
 from graftwork.traffic.tasks.live import LiveTasks, read_tasks
 from graftwork.traffic.tasks.tasks import Tasks, read_task_holders
 
@@ -91,6 +93,7 @@ def make_services(
     parts: dict[type, ReadPart] = {
         LiveTasks: read_tasks,
         LiveRollouts: read_live,
+        EndedRollouts: read_ended,
         RouteTable: read_routes,
         RecordingRules: read_rules,
         Access: read_access,
@@ -174,6 +177,7 @@ def make_services(
         task_prompts=TaskPrompts(ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes)),
         task_forms=TaskForms(ProcessLimits(settings.grammar_timeout_s, settings.grammar_memory_bytes)),
         books=books,
+        sessions=Sessions(database, ttl_s=settings.session_ttl_s),
         generations=Generations(telemetry, quotas.spend),
         poolings=Poolings(telemetry, quotas.spend),
         telemetry=telemetry,

@@ -86,10 +86,12 @@ async def explain(request: Request, request_id: str) -> Response:
 
 @router.delete("/predictions", openapi_extra=ours({200: ForgottenAnswer}, errors=(400, 403)))
 async def forget(request: Request, user: str = Query(min_length=1, max_length=MAX_CALLED)) -> Response:
-    """Delete every record of a user with its hashes, texts and feedback; sums of usage stay."""
-    books = services_of(request).books
+    """Delete every record of a user with its hashes, texts, feedback and sessions; sums of usage stay."""
+    books, sessions = services_of(request).books, services_of(request).sessions
     await books.recorder.flush()
+    await run_in_threadpool(sessions.flush)
     gone = await run_in_threadpool(books.records.forget, tenant_of(request), user, actor=actor_of(request))
+    sessions.forget(tenant_of(request))
     return JSONResponse({"deleted": gone})
 
 

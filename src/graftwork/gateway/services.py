@@ -47,6 +47,7 @@ from graftwork.telemetry import Telemetry
 from graftwork.traffic.gates.templates import Templates
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.routes import Routes
+from graftwork.traffic.sessions.sessions import Sessions
 from graftwork.traffic.tasks.tasks import Tasks
 
 
@@ -97,6 +98,7 @@ class Services:
     task_prompts: TaskPrompts
     task_forms: TaskForms
     books: Bookkeeping
+    sessions: Sessions
     telemetry: Telemetry
 
 

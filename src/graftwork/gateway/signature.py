@@ -47,6 +47,7 @@ class Signature:
             "x-graftwork-arm": self.decision.arm,
             "x-graftwork-decision": self._decision(),
             **({"x-graftwork-task": self.task} if self.task else {}),
+            **self._session(),
             **self._deprecation(),
         }
 
@@ -58,6 +59,12 @@ class Signature:
         facts = {"revision": found.revision, "rule": found.rule, "reference": found.reference}
         told = "".join(f"; {name}={_item(value)}" for name, value in facts.items() if value is not None)
         return f"{found.reason}{told}" + (f"; point={found.point:.9f}" if found.point is not None else "")
+
+    def _session(self) -> dict[str, str]:
+        turn = self.decision.turn
+        if turn is None:
+            return {}
+        return {"x-graftwork-session": turn.state + (f"; reason={turn.why}" if turn.why else "")}
 
     def _deprecation(self) -> dict[str, str]:
         """Deprecation (RFC 9745: a date as in RFC 9651) and Sunset (RFC 8594: an HTTP date), of several the first."""
@@ -88,6 +95,7 @@ class Signature:
             "arm": self.decision.arm,
             "decision": self.decision.reason,
             **({"task": self.task} if self.task else {}),
+            **({"session": self.decision.turn.to_json()} if self.decision.turn else {}),
             **({"revision": self.decision.revision, "rule": self.decision.rule} if self.decision.rule else {}),
             **({"adapters": parts} if parts else {}),
             **({"deprecated": deprecated} if deprecated else {}),

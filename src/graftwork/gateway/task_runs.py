@@ -62,7 +62,7 @@ async def run_task(request: Request) -> Response:
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, TaskRequest)
     task = services.snapshots.current().part(LiveTasks).get(tenant_of(request), body.task)
-    chosen = _choose(request, services, body, task)
+    chosen = await _choose(request, services, body, task)
     run = await _run_of(services, task, chosen, with_companions(body, chosen.signature.decision))
     outcomes = await unless_gone(request.receive, run.all(body.each))
     head = {
@@ -80,12 +80,12 @@ async def run_task(request: Request) -> Response:
     return JSONResponse({**head, **made}, status, headers=chosen.signature.headers())
 
 
-def _choose(request: Request, services: Services, body: TaskRequest, task: Task) -> Chosen:
+async def _choose(request: Request, services: Services, body: TaskRequest, task: Task) -> Chosen:
     """Whoever the request names, or the route at whose door it came; else the task's adapter, as `model` means it."""
     says = route_of(request) is not None or (body.model and body.model != DEFAULT)
     named = None if says else task.spec.adapter
     try:
-        chosen = choose_for(request, services, body.model_copy(update={"model": named}) if named else body)
+        chosen = await choose_for(request, services, body.model_copy(update={"model": named}) if named else body)
     except UnknownModel as error:
         if named is None or error.reference != named:
             raise

@@ -68,6 +68,16 @@ class DeprecatedPart(Shape):
     until: str | None
 
 
+class SessionPart(Shape):
+    """What an answer did to what its session keeps to; `before` is the digest that it was released from."""
+
+    state: Literal["began", "kept", "released"]
+    #: How a rollout ended (`aborted`, `promoted`, `completed`, `superseded`), `weight`, `archived`, `forbidden`,
+    #: `deleted` or `moved`; present where it was released, as `before` is.
+    reason: str | None = None
+    before: str | None = None
+
+
 class Signed(Shape):
     """Who answered, and why that one; `version` is null where the base did."""
 
@@ -79,6 +89,8 @@ class Signed(Shape):
     decision: str
     #: Of the task that asked, with its revision; absent where a request asked by itself.
     task: str | None = None
+    #: Absent where the request has no session, or no route has decided.
+    session: SessionPart | None = None
     revision: int | None = None
     rule: str | None = None
     adapters: list[SignedPart] = Field(default_factory=list)

@@ -5,7 +5,8 @@
 2  model absent, empty or "default": the default route of who asks, else the base
 3  model as the name of the base: the base; no adapter and no route can have that name
 4  model as a route: a route resource, by its rules; else every adapter's own name is one, and means @production, or its
-   newest version while it never had a production version; while a rollout runs there, the arm of the request's key
+   newest version while it never had a production version; while a rollout runs there, the arm of the request's key; and
+   of those that may answer now the one that the request's session has kept to
 5  model as a reference: name:1.4.0, name@alias, name@sha256:…
 
 At a route's own door the route decides; who names a version there names one that the route leads to.
@@ -13,10 +14,10 @@ At a route's own door the route decides; who names a version there names one tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from graftwork.access.names import DEFAULT, GRAMMAR, MAX_LENGTH
 from graftwork.errors import InvalidRequest, NotFound, Refused, RouteRefused, UnknownModel
@@ -26,12 +27,15 @@ from graftwork.registry.versions import Version
 from graftwork.traffic.composition import Composition
 from graftwork.traffic.decision import Asked as Asked
 from graftwork.traffic.decision import Decision as Decision
-from graftwork.traffic.live_arms import LiveArm, LiveArms, answering, point_in
+from graftwork.traffic.live_arms import LiveArm, LiveArms, all_answering, answering, point_in
 from graftwork.traffic.routes.arms import USER, Arm, pick
 from graftwork.traffic.routes.route import Route
 from graftwork.traffic.routes.table import RouteTable
+from graftwork.traffic.sessions.pin import Pin, Place, Turn, Why, kept
+from graftwork.traffic.sessions.release import Endings, why_released
 
 PRODUCTION = "production"
+EXPLICIT = "explicit"
 NO_ROUTES = RouteTable()
 _LONGEST_ECHO = 200
 
@@ -52,11 +56,13 @@ def choose(
     versions: Resolver,
     routes: RouteTable = NO_ROUTES,
     rollouts: LiveArms | None = None,
+    endings: Endings | None = None,
 ) -> Decision:
     """The one that answers.
 
     Args:
         rollouts: those that run, which may replace a route's sole arm.
+        endings: how others ended, for sessions to be told.
 
     Raises:
         InvalidRequest: the body and the header name different adapters, or one beside several; or at a route's door
@@ -66,7 +72,7 @@ def choose(
         RouteRefused: a rule of the route says so.
         NotFound: no rule of the route fits, or its arm names no version.
     """
-    return _Choice(asked, tenant, base, versions, routes, rollouts).made()
+    return _Choice(asked, tenant, base, versions, routes, rollouts, endings).made()
 
 
 def require_servable(decision: Decision, *, base: str, base_digest: str) -> None:
@@ -103,6 +109,7 @@ class _Choice:
     versions: Resolver
     routes: RouteTable
     rollouts: LiveArms | None
+    endings: Endings | None
 
     def made(self) -> Decision:
         asked, explicit = self.asked, self._explicit()
@@ -141,7 +148,12 @@ class _Choice:
         if (route := self.routes.find(self.tenant, name)) is not None:
             return self._routed(route, how)
         found = self._adapter(name, how)
-        return self._rolled_out(found, f"{how}:rollout") if found.arm == PRODUCTION else found
+        if found.arm == EXPLICIT:
+            return found
+        if found.arm != PRODUCTION:
+            return self._in_turn((found.route, ""), lambda: found, lambda: iter([found]))
+        how = f"{how}:rollout"
+        return self._in_turn((found.route, ""), lambda: self._rolled_out(found, how), lambda: self._arms_of(found, how))
 
     def _routed(self, route: Route, how: str) -> Decision:
         ruling = route.ruling(self.asked.seen)
@@ -149,14 +161,44 @@ class _Choice:
             raise RouteRefused(ruling.refusal.message, status=ruling.refusal.status)
         if ruling.rule is None:
             raise NotFound(f"No rule of the route {route.name} fits this request.")
-        how = f"{how}:{ruling.rule}"
-        found = self._armed(route.name, ruling.arms, how)
-        found = self._rolled_out(found, how) if len(ruling.arms) == 1 else found
-        return replace(found, revision=route.revision.number, rule=ruling.rule, defaults=ruling.defaults)
+        how, arms, point = f"{how}:{ruling.rule}", ruling.arms, self._point(route.name)
+        of_rule: dict[str, Any] = {"revision": route.revision.number, "rule": ruling.rule, "defaults": ruling.defaults}
 
-    def _armed(self, route: str, arms: Sequence[Arm], how: str) -> Decision:
-        point = point_in(self.tenant, route, self.asked.seen.split_key)
-        arm = pick(arms, point)
+        def by_key() -> Decision:
+            found = self._armed(route.name, pick(arms, point), point, how)
+            return replace(self._rolled_out(found, how) if len(arms) == 1 else found, **of_rule)
+
+        def answering_now() -> Iterator[Decision]:
+            for arm in (one for one in arms if one.slices):
+                with suppress(NotFound):
+                    found = self._armed(route.name, arm, point, how)
+                    for one in self._arms_of(found, how) if len(arms) == 1 else [found]:
+                        yield replace(one, **of_rule)
+
+        return self._in_turn((route.name, ruling.rule), by_key, answering_now)
+
+    def _in_turn(
+        self, place: Place, by_key: Callable[[], Decision], answering_now: Callable[[], Iterator[Decision]]
+    ) -> Decision:
+        """What the request's session keeps to, of what answers at a place now; else what its key falls to."""
+        if (pins := self.asked.pins) is None:
+            return by_key()
+        options = [one for one in answering_now() if not any(version.forbidden for version in one.versions)]
+        told = tuple((one.arm, one.digest) for one in options)
+        index, before = kept(pins, place, told), pins.get(place)
+        found = options[index] if index is not None else by_key()
+        ground = (found.revision, next((one.rollout for one in options if one.rollout is not None), None), told)
+        now = Pin(_called(found), found.digest, found.arm, found.rollout, before.number if before else 1)
+        if index is not None:
+            turn = Turn(place, "kept", before or now, ground)
+        elif before is None:
+            turn = Turn(place, "began", now, ground)
+        else:
+            now = replace(now, number=before.number + 1)
+            turn = Turn(place, "released", now, ground, self._why(before, place[0], ground[1]), before)
+        return replace(found, turn=turn, reason=found.reason + turn.told)
+
+    def _armed(self, route: str, arm: Arm, point: float, how: str) -> Decision:
         reference = self._filled(route, arm)
         try:
             found = self._base(how) if reference == self.base else self._adapter(reference, how)
@@ -170,21 +212,35 @@ class _Choice:
         arms = self._live_arms(found.route)
         if not arms or found.version is None:
             return found
-        point = point_in(self.tenant, found.route, self.asked.seen.split_key)
-        moved = answering(arms, found.version, point, partial(self.versions.resolve, self.tenant))
-        if moved is None:
-            return found
-        arm, version = moved
-        return replace(
-            found,
-            version=version,
-            model=version.label,
-            arm=arm.name,
-            reason=f"{how}:{arm.name}",
-            reference=arm.reference,
-            point=point,
-            rollout=arm.rollout,
-        )
+        point = self._point(found.route)
+        moved = answering(arms, found.version, point, self._resolve)
+        return found if moved is None else _moved(found, *moved, point, how)
+
+    def _arms_of(self, found: Decision, how: str) -> Iterator[Decision]:
+        """Whatever `_rolled_out` may make of it, for any key."""
+        arms = self._live_arms(found.route)
+        made = [*all_answering(arms, found.version, self._resolve)] if arms and found.version is not None else []
+        point = self._point(found.route)
+        yield from (_moved(found, arm, version, point, how) for arm, version in made) if made else [found]
+
+    def _why(self, pin: Pin, route: str, rollout: str | None) -> Why:
+        version = None if pin.adapter is None else self._pinned(f"{pin.adapter}@{pin.digest}")
+        if pin.rollout is None or self.endings is None:
+            return why_released(pin, version, runs=False, ending=None)
+        ending = self.endings.ending(self.tenant, route, pin.rollout)
+        return why_released(pin, version, runs=pin.rollout == rollout, ending=ending)
+
+    def _pinned(self, reference: str) -> Version | None:
+        try:
+            return self._resolve(parse_reference(reference))
+        except NotFound:
+            return None
+
+    def _resolve(self, reference: Reference) -> Version:
+        return self.versions.resolve(self.tenant, reference)
+
+    def _point(self, route: str) -> float:
+        return point_in(self.tenant, route, self.asked.seen.split_key)
 
     def _live_arms(self, route: str) -> Sequence[LiveArm]:
         return (self.rollouts.arms(self.tenant, route) or ()) if self.rollouts is not None else ()
@@ -252,9 +308,28 @@ class _Choice:
         return Decision(None, self.base, route=self.base, arm="base", reason=f"{how}:base")
 
 
+def _moved(found: Decision, arm: LiveArm, version: Version, point: float, how: str) -> Decision:
+    """A route's sole arm in the place of which a rollout has put one of its own."""
+    return replace(
+        found,
+        version=version,
+        model=version.label,
+        arm=arm.name,
+        reason=f"{how}:{arm.name}",
+        reference=arm.reference,
+        point=point,
+        rollout=arm.rollout,
+    )
+
+
+def _called(found: Decision) -> str | None:
+    """The adapter as a reference of the caller's names it."""
+    return None if found.version is None else found.model.rpartition(":")[0]
+
+
 def _arm(reference: Reference, version: Version) -> str:
     if not isinstance(reference.selector, Newest):
-        return "explicit"
+        return EXPLICIT
     return PRODUCTION if PRODUCTION in version.aliases else "newest"
 
 

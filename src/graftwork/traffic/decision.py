@@ -9,6 +9,7 @@ from graftwork.registry.versions import Version
 from graftwork.traffic.composition import Composition
 from graftwork.traffic.routes.circumstances import UNKNOWN, Circumstances
 from graftwork.traffic.routes.defaults import NO_DEFAULTS
+from graftwork.traffic.sessions.pin import Pins, Turn
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Asked:
     default: str | None = None
     #: What rules look at.
     seen: Circumstances = UNKNOWN
+    #: What the request's session keeps to; None where it has no session, or sessions keep nothing.
+    pins: Pins | None = None
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class Decision:
     route: str
     arm: str
     #: What won and how the name was read: `model:production`, `adapter_id:newest`, `default:base`; of a route resource
-    #: also its rule: `model:office-hours:canary`.
+    #: also its rule: `model:office-hours:canary`. At its end `session` where the request's session kept to that, and
+    #: `released` with the reason where it could keep no longer to what it had.
     reason: str
     composition: Composition | None = None
     #: Of a route resource: the live revision, the rule that won, and what that sets.
@@ -50,6 +54,8 @@ class Decision:
     point: float | None = None
     #: The rollout that chose the arm, `support/3`.
     rollout: str | None = None
+    #: What the request did to the pin of its session, where it has one and a route decided.
+    turn: Turn | None = None
 
     @property
     def versions(self) -> tuple[Version, ...]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,18 +34,39 @@ def answering(
 ) -> tuple[LiveArm, Version] | None:
     """The arm that has a point, and its version; None where the route no longer means what the rollout leads away from.
 
-    Whoever moved the route's pointer meanwhile has the last word at once; and what is gone or may not serve leaves its
-    keys to the stable arm.
+    Whoever moved the route's pointer meanwhile has the last word at once; and what is gone, archived or may not serve
+    leaves its keys to the stable arm.
     """
     if arms[-1].digest != stable.digest:
         return None
     arm = next(arm for arm in arms if arm.has(point))
-    if arm is not arms[-1]:
-        with suppress(NotFound):
-            version = resolve(parse_reference(arm.reference))
-            if not version.forbidden:
-                return arm, version
+    if arm is not arms[-1] and (version := _servable(arm, resolve)) is not None:
+        return arm, version
     return arms[-1], stable
+
+
+def all_answering(
+    arms: Sequence[LiveArm], stable: Version, resolve: Callable[[Reference], Version]
+) -> Iterator[tuple[LiveArm, Version]]:
+    """Every arm that `answering` has keys for, with its version; none where the rollout has no effect."""
+    if arms[-1].digest != stable.digest:
+        return
+    left = bool(arms[-1].slices)
+    for arm in (one for one in arms[:-1] if one.slices):
+        if (version := _servable(arm, resolve)) is not None:
+            yield arm, version
+        else:
+            left = True  # to the stable arm
+    if left:
+        yield arms[-1], stable
+
+
+def _servable(arm: LiveArm, resolve: Callable[[Reference], Version]) -> Version | None:
+    try:
+        version = resolve(parse_reference(arm.reference))
+    except NotFound:
+        return None
+    return None if version.forbidden or version.stage == "archived" else version
 
 
 def point_in(tenant: str, route: str, key: str) -> float:

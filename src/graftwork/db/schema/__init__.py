@@ -12,6 +12,7 @@ from graftwork.db.schema.lineage import documents, lineage_edges, lineage_nodes,
 from graftwork.db.schema.log import events, idempotency_keys, leases
 from graftwork.db.schema.predictions import feedback, prediction_texts, predictions, recordings, usage_days
 from graftwork.db.schema.search import evaluations, facts, metrics, tags, texts
+from graftwork.db.schema.sessions import session_pins
 from graftwork.db.schema.traffic import resource_revisions, resources, rollout_arms, rollout_steps, rollouts
 from graftwork.db.schema.versions import adapters, aliases, bases, checkpoints, versions
 
@@ -48,6 +49,7 @@ __all__ = [
     "rollout_arms",
     "rollout_steps",
     "rollouts",
+    "session_pins",
     "signatures",
     "tags",
     "tenants",

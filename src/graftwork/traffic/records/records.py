@@ -24,6 +24,7 @@ from graftwork.traffic.records.observed import observations
 from graftwork.traffic.records.record import Record
 from graftwork.traffic.records.recording import SUBJECT, recording_of, secret_of
 from graftwork.traffic.records.vault import Vault
+from graftwork.traffic.sessions.rows import forget as forget_pins
 
 FORGOTTEN: Final = "predictions.forgotten"
 #: Rows that go in one transaction, so that nobody waits long for his turn.
@@ -129,7 +130,8 @@ class Records:
             return observations(tx, where, limit=limit)
 
     def forget(self, tenant: str, user: str, *, actor: str) -> int:
-        """Delete every record of a user with its hashes, texts and feedback; how many there were.
+        """Delete every record of a user with its hashes, texts and feedback, and what the user's sessions keep to; how
+        many records there were.
 
         Usage stays, which has no users. The event does not name the user either: it has a keyed hash of him.
         """
@@ -140,10 +142,11 @@ class Records:
                 batch = _delete(tx, tenant, own)
                 gone += batch
                 if batch < AT_ONCE:
-                    if gone:
+                    pins = forget_pins(tx, tenant, user)
+                    if gone or pins:
                         at = timestamp(self._clock())
                         hashed = self._vault.hasher(tenant, lambda: secret_of(tx, tenant, at=at))  # noqa: B023
-                        payload = {"user": hashed(user.encode("utf-8", "surrogatepass")), "records": gone}
+                        payload = {"user": hashed(user.encode("utf-8", "surrogatepass")), "records": gone, "pins": pins}
                         events.append(tx, tenant, actor, FORGOTTEN, SUBJECT, payload, at=at)
                     return gone
 

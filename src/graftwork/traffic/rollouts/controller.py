@@ -114,6 +114,8 @@ class Controller:
             version = _meant(self._snapshot(), one, arm.reference)
             if version is None:
                 return f"The version of the arm {arm.name} is not there any more."
+            if version.stage == "archived":
+                return f"{version.label} was archived."
             if version.forbidden:
                 return f"The policy forbids to serve {version.label}: {'; '.join(version.forbidden)}."
         return self._readiness.problem(one) if one.state.status == "warming" else None

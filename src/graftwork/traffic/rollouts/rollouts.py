@@ -275,6 +275,8 @@ def _check_candidate(version: Version, stable: Version, arms: Mapping[str, ArmVe
             raise Conflict(f"{version.label} is the arm {name} already.")
     if version.base_digest != stable.base_digest:
         raise Conflict(f"{version.label} was pushed for another base than {stable.label}; one server runs one base.")
+    if version.stage == "archived":
+        raise Conflict(f"{version.label} is archived; put it in staging first, and then start the rollout.")
     require_allowed(version)
 
 

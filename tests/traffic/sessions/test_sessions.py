@@ -1,0 +1,168 @@
+"""Sessions in memory and in the database: two servers agree, a restart loses nothing, and nothing grows without end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from graftwork.db import Database
+from graftwork.db.schema import session_pins
+from graftwork.errors import Unavailable
+from graftwork.traffic.sessions.pin import Pin, Pins, Turn, session_key
+from graftwork.traffic.sessions.sessions import Sessions
+from support.rollouts import SetClock
+
+PLACE = ("support", "")
+OLD, NEW = (Pin("support", f"sha256:{digit}" + digit * 63, "candidate", "support/1") for digit in "ab")
+ANN = ("local", session_key("user:ann", "chat"))
+
+
+def turn(pin: Pin, *, ground: int = 1, route: str = "support") -> Turn:
+    return Turn((route, ""), "began", pin, (ground, None, ()))
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def new_sessions(database_url: str, clock: SetClock) -> Iterator[Callable[..., Sessions]]:
+    """Makes another server's, on the same database."""
+    made: list[tuple[Sessions, Database]] = []
+
+    def new(**told: Any) -> Sessions:
+        database = Database(database_url)
+        given = {"ttl_s": 80.0, "clock": clock, "pause_s": 0.01, **told}
+        made.append((Sessions(database, **given), database))
+        return made[-1][0]
+
+    yield new
+    for sessions, database in made:
+        sessions.check()
+        sessions.close()
+        database.close()
+
+
+def held(sessions: Sessions, name: tuple[str, str] = ANN) -> Pins:
+    known = sessions.known(name)
+    found = known if known is not None else sessions.read(name)
+    assert found is not None
+    return found
+
+
+def test_another_server_and_one_after_a_restart_know_what_a_session_keeps_to(
+    new_sessions: Callable[..., Sessions],
+) -> None:
+    one = new_sessions()
+    assert held(one) == {}
+    one.take(ANN, turn(OLD), "ann")
+    one.take(ANN, turn(NEW, route="other"), "ann")
+    assert held(one) == {PLACE: OLD, ("other", ""): NEW}, "at once, here"
+    assert one.agrees(ANN, turn(OLD))
+    assert not one.agrees(ANN, turn(OLD, ground=2))
+    assert one.flush()
+    other = new_sessions()
+    assert other.known(ANN) is None, "it has to be read"
+    assert held(other) == held(one)
+    assert other.known(ANN) == held(one), "and then is known"
+    assert held(other, ("acme", ANN[1])) == {}, "of another tenant"
+    one.close()
+    assert held(new_sessions()) == {PLACE: OLD, ("other", ""): NEW}
+
+
+def test_what_is_written_first_of_one_number_stays_and_the_other_server_learns_of_it(
+    new_sessions: Callable[..., Sessions],
+) -> None:
+    one, other = new_sessions(), new_sessions()
+    assert held(one) == held(other) == {}
+    one.take(ANN, turn(OLD), None)
+    assert one.flush()
+    other.take(ANN, turn(NEW), None)
+    assert held(other) == {PLACE: NEW}
+    assert other.flush()
+    assert held(other) == {PLACE: OLD}
+    assert not other.agrees(ANN, turn(NEW)), "so that it looks again"
+    later = replace(NEW, number=2)
+    other.take(ANN, turn(later), None)
+    assert other.flush()
+    assert one.read(ANN) == {PLACE: later}
+    one.take(ANN, turn(OLD), None)
+    assert held(one) == {PLACE: later}, "a request that was decided before"
+
+
+def test_a_session_is_kept_while_somebody_comes_back_and_is_written_anew_now_and_then_only(
+    new_sessions: Callable[..., Sessions], clock: SetClock, database_url: str
+) -> None:
+    one, other = new_sessions(), new_sessions()
+
+    def expires() -> str:
+        assert one.flush()
+        with Database(database_url) as database, database.reading() as tx:
+            return str(tx.execute(select(session_pins.c.expires_at)).scalar_one())
+
+    one.take(ANN, turn(OLD), None)
+    first = expires()
+    clock.pass_by(9)
+    one.take(ANN, turn(OLD), None)
+    assert expires() == first, "not at each turn"
+    for _ in range(4):
+        clock.pass_by(60)
+        one.take(ANN, turn(OLD), None)
+    assert expires() > first
+    assert other.read(ANN) == {PLACE: OLD}
+    clock.pass_by(91)
+    assert one.known(ANN) is None
+    assert one.read(ANN) == other.read(ANN) == {}
+    one.take(ANN, turn(NEW), None)
+    assert one.flush()
+    assert other.read(ANN) == {PLACE: NEW}, "what has expired does not count"
+
+
+def count(url: str) -> int:
+    with Database(url) as database, database.reading() as tx:
+        return int(tx.execute(select(func.count()).select_from(session_pins)).scalar_one())
+
+
+def test_what_has_expired_goes_and_of_each_tenant_what_is_too_much(
+    new_sessions: Callable[..., Sessions], clock: SetClock, database_url: str
+) -> None:
+    one = new_sessions(most=10, most_of_tenant=600)
+    for number in range(1300):
+        name = ("local" if number < 1290 else "acme", session_key("key:1", str(number)))
+        one.take(name, turn(OLD), None)
+        clock.pass_by(0.01)
+    one.check()
+    assert one.flush()
+    assert count(database_url) == 1300, "also those that are in memory no longer"
+    assert one.sweep() == 690
+    assert count(database_url) == 610
+    assert held(one, ("local", session_key("key:1", "1289"))) == {PLACE: OLD}, "those that came last"
+    assert held(one, ("local", session_key("key:1", "0"))) == {}
+    clock.pass_by(200)
+    assert one.sweep() == 610
+
+
+def test_with_no_time_to_keep_them_sessions_are_not_kept(new_sessions: Callable[..., Sessions]) -> None:
+    assert not new_sessions(ttl_s=0).keeps
+
+
+def test_a_database_that_cannot_be_read_is_left_alone_for_a_moment(
+    new_sessions: Callable[..., Sessions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, asked = new_sessions(), []
+
+    def down() -> None:
+        asked.append(1)
+        raise Unavailable("The database is away.")
+
+    monkeypatch.setattr(one._database, "reading", down)
+    assert one.read(ANN) is None
+    assert one.read(ANN) is None
+    assert len(asked) == 1
+    one.take(ANN, turn(OLD), None)
+    assert one.known(ANN) == {PLACE: OLD}
