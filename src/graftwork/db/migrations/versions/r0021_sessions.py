@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0020"
-down_revision = "0019"
+revision = "0021"
+down_revision = "0020"
 
 NAME = sa.String(128).with_variant(sa.String(128, collation="C"), "postgresql")
 BYTEWISE = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
