@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,9 @@ import torch
 from graftwork.process import THEIRS, WAITING
 from load import Load
 from shapes import SHAPES, write_shape
+
+#: A machine is quiet when so much of it is free.
+QUIET = 0.9
 
 
 def as_served() -> None:
@@ -76,6 +80,27 @@ def machine() -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+def quiet(seconds: float = 2.0) -> float:
+    """The share of the machine's time, from 0 to 1, in which nothing runs now; what is measured on less is worth less.
+
+    A machine that is busy is told on stderr.
+    """
+    before = _times()
+    time.sleep(seconds)
+    idle, whole = (after - at for at, after in zip(before, _times(), strict=True))
+    share = round(idle / whole, 3) if whole else 1.0
+    if share < QUIET:
+        print(f"Something else runs here: {share:.0%} of the machine is free. Measure on a quiet one.", file=sys.stderr)
+    return share
+
+
+def _times() -> tuple[float, float]:
+    """Of all cores since they started: idle, and altogether; zeros where nobody counts."""
+    stat = Path("/proc/stat")
+    counts = [float(one) for one in stat.read_text().split("\n", 1)[0].split()[1:9]] if stat.exists() else [0.0] * 8
+    return counts[3] + counts[4], sum(counts)
 
 
 def _table(figures: dict[str, Any], indent: str = "") -> Iterator[str]:

@@ -18,6 +18,7 @@ import deterministic
 import fairness
 import floor
 import footprint
+import gateway
 import kinds
 import many_adapters
 import prefix_cache
@@ -146,3 +147,17 @@ def test_registry_is_measured_at_each_count(
     figures = json.loads(capsys.readouterr().out)["sqlite"]
     assert figures["resolve_p50_ms"] > 0 and figures["search_p50_ms"] > 0
     assert figures["versions"]["10"]["snapshot_after_push_ms"] > 0
+
+
+def test_the_gateway_is_set_beside_the_floor_and_rolled_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", os.environ.get("OMP_WAIT_POLICY", "passive"))
+    few = ["--tenants", "2", "--routes", "4", "--rounds", "1", "--requests", "100", "--clients", "2", "--trials", "2"]
+    monkeypatch.setattr(sys, "argv", ["gateway", "--json", *few])
+    gateway.main()
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["added_p50_ms"] > 0 and figures["one_route_of_1000_rules"]["added_p50_ms"] > 0
+    assert 0 < figures["requests_per_s_over_floor"] < 1
+    assert {kind: one["processes"] for kind, one in figures["rollbacks"].items()} == {"sqlite": 1, "postgresql": 2}
+    assert figures["rollback_ms_p95"] >= max(one["p50_ms"] for one in figures["rollbacks"].values()) > 0
