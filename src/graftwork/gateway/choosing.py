@@ -50,6 +50,7 @@ async def choose_for(request: Request, services: Services, body: AdapterFields) 
         Unavailable: there is no engine, or not yet.
     """
     who, tenant, snapshot = principal_of(request), tenant_of(request), services.snapshots.current()
+    access = snapshot.part(Access)
     adapters = tuple((one.ref, one.scale) for one in body.adapters or ())
     asked = Asked(
         body.model,
@@ -57,7 +58,7 @@ async def choose_for(request: Request, services: Services, body: AdapterFields) 
         request.headers.get("x-adapter-id"),
         adapters,
         route=route_of(request),
-        seen=circumstances_of(request, body),
+        seen=circumstances_of(request, access, body),
     )
     draft = services.books.recorder.open(request, who, asked, snapshot, user=body.user_id)
     decide = partial(
@@ -79,7 +80,7 @@ async def choose_for(request: Request, services: Services, body: AdapterFields) 
         services.sessions.take(session, decision.turn, draft.user_id)
     debug = request.headers.get("x-graftwork-debug") is not None
     signature = Signature(request.state.request_id, decision, base_digest, debug=debug)
-    caller = caller_of(snapshot.part(Access).tenant(tenant), body)
+    caller = caller_of(access.tenant(tenant), body)
     return Chosen(engine, handle_of(decision, tenant), caller, signature, draft)
 
 

@@ -8,14 +8,14 @@ from graftwork.access.access import Access
 from graftwork.access.clock import utc_now
 from graftwork.errors import InvalidRequest
 from graftwork.gateway.proxies import region_of
-from graftwork.gateway.services import principal_of, services_of
+from graftwork.gateway.services import principal_of
 from graftwork.protocol.adapters import MAX_WORD, AdapterFields
 from graftwork.traffic.routes.circumstances import Circumstances
 from graftwork.traffic.routes.locales import read_accept_language
 
 
-def circumstances_of(request: Request, body: AdapterFields | None = None) -> Circumstances:
-    """Who asks, how and when.
+def circumstances_of(request: Request, access: Access, body: AdapterFields | None = None) -> Circumstances:
+    """Who asks, how and when; `access` is of the snapshot that the request is decided on.
 
     Raises:
         InvalidRequest: body and header name different sessions, or the header's is too long.
@@ -30,7 +30,7 @@ def circumstances_of(request: Request, body: AdapterFields | None = None) -> Cir
         session=_session(headers.get("x-session-id") or None, body.session_id if body is not None else None),
         task=body.task if body is not None else None,
         locales=(*said, *accepted),
-        region=region_of(request) or _home(request, principal.tenant),
+        region=region_of(request) or access.tenant(principal.tenant).home_region or None,
         headers=headers,
         now=utc_now(),
         request=request.state.request_id,
@@ -40,11 +40,6 @@ def circumstances_of(request: Request, body: AdapterFields | None = None) -> Cir
 def route_of(request: Request) -> str | None:
     """The route at whose own door a request came."""
     return request.path_params.get("route")
-
-
-def _home(request: Request, tenant: str) -> str | None:
-    """The region that a tenant is at home in; None where nobody said."""
-    return services_of(request).snapshots.current().part(Access).tenant(tenant).home_region or None
 
 
 def _session(by_header: str | None, by_body: str | None) -> str | None:

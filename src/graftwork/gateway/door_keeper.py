@@ -14,6 +14,7 @@ from graftwork.access.access import Access
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.access.principal import LOCAL_ADMIN, Principal
 from graftwork.access.quotas import Room
+from graftwork.access.tenants import Tenant
 from graftwork.client.in_process import IN_PROCESS
 from graftwork.errors import GraftworkError, Unauthenticated
 from graftwork.gateway.errors import answer_error
@@ -47,22 +48,22 @@ class DoorKeeper:
             await self._app(scope, receive, send)
             return
         try:
-            principal = self._identify(scope)
+            access = self._services.snapshots.current().part(Access)
+            principal = self._identify(scope, access)
         except GraftworkError as error:
             await answer_error(scope["path"], error)(scope, receive, send)
             return
         scope.setdefault("state", {})["principal"] = principal
         if _is_inference(scope):
-            await self._within_quotas(principal.tenant, scope, receive, send)
+            await self._within_quotas(access.tenant(principal.tenant), scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _identify(self, scope: Scope) -> Principal:
+    def _identify(self, scope: Scope, access: Access) -> Principal:
         headers = Headers(scope=scope)
         in_process = IN_PROCESS in (scope.get("extensions") or {})
         if not in_process:
             check_host(headers.get("host", ""), self._names)
-        access = self._services.snapshots.current().part(Access)
         kind, _, token = headers.get("authorization", "").partition(" ")
         if (in_process and not token) or (self._private and not access.is_set_up):
             principal: Principal | None = LOCAL_ADMIN
@@ -74,8 +75,8 @@ class DoorKeeper:
             return replace(principal, user=user)
         return principal
 
-    async def _within_quotas(self, tenant: str, scope: Scope, receive: Receive, send: Send) -> None:
-        quotas = self._services.quotas
+    async def _within_quotas(self, asking: Tenant, scope: Scope, receive: Receive, send: Send) -> None:
+        quotas, tenant = self._services.quotas, asking.name
 
         async def send_told(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -83,7 +84,7 @@ class DoorKeeper:
             await send(message)
 
         try:
-            quotas.enter(tenant)
+            quotas.enter(tenant, asking.quotas)
         except GraftworkError as error:
             await answer_error(scope["path"], error)(scope, receive, send_told)
             return

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from graftwork.access.access import Access
 from graftwork.access.clock import read_time
 from graftwork.errors import InvalidResource
 from graftwork.gateway.circumstances import circumstances_of
@@ -146,8 +147,8 @@ async def explain_route(request: Request, name: str) -> Response:
     """What a route would decide of a request: which rule, why none before it, and which arm. Implicit routes too."""
     services, tenant = services_of(request), tenant_of(request)
     body = await read_json(request, services.settings.max_body_bytes, ExplainBody, absent=b"{}")
-    seen = _as_if(circumstances_of(request), body)
     snapshot = await run_in_threadpool(services.snapshots.current)
+    seen = _as_if(circumstances_of(request, snapshot.part(Access)), body)
     routes = snapshot.part(RouteTable)
     asked: dict[str, Any] = {"tenant": tenant, "base": services.base, "versions": snapshot, "routes": routes}
     asked["rollouts"] = snapshot.part(LiveRollouts)
