@@ -40,6 +40,18 @@ def test_a_key_is_printed_alone_once_and_never_listed(cli: Cli) -> None:
     assert key.rpartition("_")[2] not in cli("audit", "log", "-o", "json").out
 
 
+def test_a_key_and_a_tenant_say_what_a_request_means_that_names_nothing(cli: Cli) -> None:
+    made = cli("key", "create", "--default-route", "tone", "-o", "json").json()
+    assert made["default_route"] == "tone"
+    assert "desk" in cli("key", "set", made["id"], "--default-route", "desk").out
+    assert cli("key", "set", made["id"], "--default-route", "", "-o", "json").json()["default_route"] is None
+    unsaid = cli("key", "set", made["id"])
+    assert (unsaid.code, "--default-route" in unsaid.err) == (2, True)
+    assert "tone" in cli("tenant", "create", "acme", "--default-route", "tone").out
+    assert cli("tenant", "set", "acme", "--default-route", "", "-o", "json").json()["default_route"] is None
+    assert cli("tenant", "set", "acme", "--default-route", "No Name").code == 1
+
+
 def test_a_grant_is_given_listed_and_taken_back(cli: Cli) -> None:
     grant = cli("grant", "create", "acme", "tone-*", "--verb", "call", "--verb", "see", "-o", "json").json()
     assert "local/tone-*" in cli("grant", "list").out

@@ -58,6 +58,12 @@ class Access:
         """The tenant of this name; one without settings where none was set up."""
         return self.tenants.get(name) or Tenant(name)
 
+    def default_route(self, who: Principal) -> str | None:
+        """What somebody's request means that names nothing, by their key, else by their tenant; None for the base."""
+        key = self.keys.get(who.key) if who.key is not None else None
+        own = key.default_route if key is not None else None
+        return own or self.tenant(who.tenant).default_route
+
     def may(self, tenant: str, verb: Verb, owner: str, adapter: str) -> bool:
         """Whether a grant lets a tenant do this with another's adapter."""
         return any(one.tenant == owner and one.covers(verb, adapter) for one in self.grants.get(tenant, ()))

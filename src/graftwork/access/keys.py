@@ -40,6 +40,8 @@ class Key:
     created_by: str
     expires_at: str | None = None
     revoked_at: str | None = None
+    #: What a request with it means that names nothing, in place of what its tenant says.
+    default_route: str | None = None
     hash: str = field(default="", repr=False)
 
     @classmethod

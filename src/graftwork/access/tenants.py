@@ -30,6 +30,8 @@ class Tenant:
     salt: str = field(default="", repr=False)
     created_at: str | None = None
     created_by: str | None = None
+    #: What a request means that names nothing; None for the base.
+    default_route: str | None = None
 
     @classmethod
     def from_row(cls, row: Row[Any]) -> Tenant:

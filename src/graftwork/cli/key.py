@@ -8,8 +8,9 @@ import typer
 
 from graftwork.cli.context import Context, context_of
 from graftwork.cli.output import Columns, print_table, write
-from graftwork.cli.tenancy import Tenant
+from graftwork.cli.tenancy import DefaultRoute, Tenant
 from graftwork.cli.verb import add_verb
+from graftwork.errors import InvalidRequest
 
 key_app = typer.Typer(no_args_is_help=True, help="API keys; the first one made closes a server to everyone without.")
 
@@ -19,6 +20,7 @@ _KEY: Columns = {
     "user": lambda row: row["user"],
     "role": lambda row: row["role"],
     "scopes": lambda row: row["scopes"],
+    "default": lambda row: row["default_route"],
     "state": lambda row: row["state"],
     "expires": lambda row: row["expires_at"],
 }
@@ -26,6 +28,7 @@ _KEY: Columns = {
 
 def add_to(app: typer.Typer) -> None:
     add_verb(key_app, create)
+    add_verb(key_app, set_key, "set")
     add_verb(key_app, list_keys, "list")
     add_verb(key_app, rotate)
     add_verb(key_app, revoke)
@@ -43,16 +46,33 @@ def create(
     ] = None,
     user: Annotated[str | None, typer.Option(help="Whose key it is: it can do no more than their role.")] = None,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="Until when, as 2026-01-31T09:30:00Z.")] = None,
+    default_route: DefaultRoute = None,
     tenant: Tenant = None,
 ) -> None:
     """Make a key and show it, this once."""
     context = context_of(ctx)
     wanted: dict[str, Any] = {"name": name, "role": role, "user": user, "expires_at": expires}
+    wanted |= {"default_route": default_route} if default_route else {}
     wanted |= {"scopes": scope} if scope else {}
     if admin:
         wanted |= {"role": "admin", "scopes": ["inference", "read", "manage"]}
     with context.client() as client:
         _show(context, client.keys.create(tenant=tenant, **wanted))
+
+
+def set_key(
+    ctx: typer.Context,
+    key: Annotated[str, typer.Argument(metavar="ID")],
+    default_route: DefaultRoute = None,
+    tenant: Tenant = None,
+) -> None:
+    """Change what a key means where a request names nothing."""
+    context = context_of(ctx)
+    if default_route is None:
+        raise InvalidRequest("Say --default-route NAME, or with an empty one that it has none.", field="settings")
+    with context.client() as client:
+        changed = client.keys.change(key, default_route=default_route or None, tenant=tenant)
+    write(changed, context.output, lambda: print_table([changed], _KEY, empty=""))
 
 
 def list_keys(ctx: typer.Context, tenant: Tenant = None) -> None:

@@ -19,11 +19,16 @@ Tenant = Annotated[
     str | None,
     typer.Option("--tenant", metavar="NAME", help="Whose; default your own. For the server's administrators."),
 ]
+DefaultRoute = Annotated[
+    str | None,
+    typer.Option("--default-route", metavar="NAME", help="What a request means that names nothing; empty: none."),
+]
 _QUOTAS = ("requests_per_minute", "tokens_per_minute", "concurrent", "adapters", "bytes")
 _TENANT: Columns = {
     "name": lambda row: row["name"],
     "weight": lambda row: f"{row['weight']:g}",
     "region": lambda row: row["home_region"],
+    "default": lambda row: row["default_route"],
     **{what: (lambda row, what=what: row["quotas"][what]) for what in _QUOTAS},  # type: ignore[misc]
 }
 _USER: Columns = {
@@ -79,11 +84,12 @@ def create_tenant(
     display_name: Display = None,
     home_region: Region = None,
     quota: Quota = None,
+    default_route: DefaultRoute = None,
 ) -> None:
     """Set up a tenant."""
     context = context_of(ctx)
     with context.client() as client:
-        made = client.tenants.create(name, **_settings(weight, display_name, home_region, quota))
+        made = client.tenants.create(name, **_settings(weight, display_name, home_region, quota, default_route))
     write(made, context.output, lambda: print_table([made], _TENANT, empty=""))
 
 
@@ -94,11 +100,12 @@ def set_tenant(
     display_name: Display = None,
     home_region: Region = None,
     quota: Quota = None,
+    default_route: DefaultRoute = None,
 ) -> None:
     """Change what is set for a tenant; what is not given stays."""
     context = context_of(ctx)
     with context.client() as client:
-        changed = client.tenants.change(name, **_settings(weight, display_name, home_region, quota))
+        changed = client.tenants.change(name, **_settings(weight, display_name, home_region, quota, default_route))
     write(changed, context.output, lambda: print_table([changed], _TENANT, empty=""))
 
 
@@ -177,9 +184,9 @@ def list_grants(
 
 
 def _settings(
-    weight: float | None, display: str | None, region: str | None, quotas: list[str] | None
+    weight: float | None, display: str | None, region: str | None, quotas: list[str] | None, default: str | None
 ) -> dict[str, Any]:
-    given = {"weight": weight, "display_name": display, "home_region": region}
+    given = {"weight": weight, "display_name": display, "home_region": region, "default_route": default}
     settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     return settings | ({"quotas": dict(map(_quota, quotas))} if quotas else {})
 

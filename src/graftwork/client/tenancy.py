@@ -15,7 +15,7 @@ class Tenants:
         self._wire = wire
 
     def create(self, name: str, **settings: Any) -> Json:
-        """Set up a tenant: `display_name`, `home_region`, `weight`, `quotas`."""
+        """Set up a tenant: `display_name`, `home_region`, `weight`, `quotas`, `default_route`."""
         return self._wire.json("POST", "/api/v1/tenants", json={"name": name, **settings})
 
     def change(self, name: str, **settings: Any) -> Json:
@@ -55,7 +55,7 @@ class Keys:
         self._wire = wire
 
     def create(self, *, tenant: str | None = None, **wanted: Any) -> Json:
-        """A new key: `name`, `role`, `scopes`, `user`, `expires_at`."""
+        """A new key: `name`, `role`, `scopes`, `user`, `expires_at`, `default_route`."""
         return self._wire.json("POST", f"{_of(tenant)}/keys", json=wanted)
 
     def rotate(self, key: str, *, overlap_s: int = 86400, tenant: str | None = None) -> Json:
@@ -66,6 +66,11 @@ class Keys:
         """
         path = f"{_of(tenant)}/keys/{quote(key, safe='')}/rotate"
         return self._wire.json("POST", path, json={"overlap_s": overlap_s})
+
+    def change(self, key: str, *, default_route: str | None, tenant: str | None = None) -> Json:
+        """Let a key mean another route where a request names nothing; None: what its tenant says."""
+        path = f"{_of(tenant)}/keys/{quote(key, safe='')}"
+        return self._wire.json("PATCH", path, json={"default_route": default_route})
 
     def revoke(self, key: str, *, reason: str | None = None, tenant: str | None = None) -> None:
         """End a key at once."""

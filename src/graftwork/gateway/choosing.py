@@ -58,6 +58,7 @@ async def choose_for(request: Request, services: Services, body: AdapterFields) 
         request.headers.get("x-adapter-id"),
         adapters,
         route=route_of(request),
+        default=access.default_route(who),
         seen=circumstances_of(request, access, body),
     )
     draft = services.books.recorder.open(request, who, asked, snapshot, user=body.user_id)

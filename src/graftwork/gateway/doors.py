@@ -167,6 +167,7 @@ DOORS: Final[Mapping[Door, Right | None]] = {
     ("GET", "/keys"): Right.ADMINISTER,
     ("POST", "/keys"): Right.ADMINISTER,
     ("POST", "/keys/{key}/rotate"): Right.ADMINISTER,
+    ("PATCH", "/keys/{key}"): Right.ADMINISTER,
     ("DELETE", "/keys/{key}"): Right.ADMINISTER,
     ("GET", "/grants"): Right.READ,
     ("POST", "/grants"): Right.ADMINISTER,

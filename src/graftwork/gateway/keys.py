@@ -26,6 +26,7 @@ from graftwork.protocol.tenancy import (
     GrantList,
     KeyAnswer,
     KeyBody,
+    KeyChanges,
     KeyList,
     RotateBody,
     UserAnswer,
@@ -88,6 +89,7 @@ async def create_key(request: Request) -> Response:
         scopes=tuple(dict.fromkeys(body.scopes)),
         user=body.user,
         expires_at=read_time(body.expires_at, field="expires_at") if body.expires_at is not None else None,
+        default_route=body.default_route,
         actor=actor_of(request),
         once=once_of(request, body),
     )
@@ -110,6 +112,17 @@ async def rotate_key(request: Request, key: str) -> Response:
         once=once_of(request, body),
     )
     return _made(*made)
+
+
+@router.patch("/keys/{key}", openapi_extra=ours({200: KeyAnswer}, body=KeyChanges, errors=(404,)))
+async def change_key(request: Request, key: str) -> Response:
+    """Let a key mean another route where a request names nothing; it holds for the next one."""
+    services = services_of(request)
+    body = await read_json(request, services.settings.max_body_bytes, KeyChanges)
+    changed = await run_in_threadpool(
+        services.tenancy.keys.change, tenant_of(request), key, body.default_route, actor=actor_of(request)
+    )
+    return JSONResponse(changed.to_json(timestamp(utc_now())))
 
 
 @router.delete("/keys/{key}", status_code=204, openapi_extra=ours({204: None}, errors=(400, 403, 404)))

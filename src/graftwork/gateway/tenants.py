@@ -61,7 +61,9 @@ async def create_tenant(request: Request) -> Response:
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, TenantBody)
     quotas = Quotas(**body.quotas.model_dump())
-    wanted = Tenant(body.name, body.display_name, body.home_region, body.weight, quotas)
+    wanted = Tenant(
+        body.name, body.display_name, body.home_region, body.weight, quotas, default_route=body.default_route
+    )
     tenant, created = await run_in_threadpool(
         services.tenancy.tenants.create, wanted, actor=actor_of(request), once=once_of(request, body)
     )

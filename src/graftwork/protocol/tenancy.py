@@ -19,6 +19,7 @@ MAX_COUNT = 1 << 53
 MAX_OVERLAP_S = 90 * 86400
 Text = Annotated[str, Field(max_length=MAX_TEXT, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Limit = Annotated[int | None, Field(ge=1, le=MAX_COUNT)]
+Default = Annotated[str | None, Field(max_length=2 * MAX_NAME + 1)]
 Weight = Annotated[float, Field(gt=0, le=1000)]
 
 
@@ -40,6 +41,7 @@ class TenantBody(OurBody):
     home_region: Text = ""
     weight: Weight = 1.0
     quotas: QuotasPart = QuotasPart()
+    default_route: Default = None
 
 
 class TenantChanges(OurBody):
@@ -49,6 +51,7 @@ class TenantChanges(OurBody):
     home_region: Text = ""
     weight: Weight = 1.0
     quotas: QuotasPart = QuotasPart()
+    default_route: Default = None
 
 
 class UserBody(OurBody):
@@ -66,6 +69,13 @@ class KeyBody(OurBody):
     scopes: list[Scope] = Field(default=["inference", "read"], min_length=1, max_length=3)
     user: Annotated[str | None, Field(max_length=MAX_NAME)] = None
     expires_at: Annotated[str | None, Field(max_length=64)] = None
+    default_route: Default = None
+
+
+class KeyChanges(OurBody):
+    """PATCH …/keys/{id}: what is to be otherwise; null or nothing: what the tenant says."""
+
+    default_route: Default
 
 
 class RotateBody(OurBody):
@@ -102,6 +112,7 @@ class TenantAnswer(Shape):
     quotas: QuotasAnswer
     created_at: str | None
     created_by: str | None
+    default_route: str | None
 
 
 class TenantList(Shape):
@@ -141,6 +152,7 @@ class KeyAnswer(Shape):
     created_by: str
     expires_at: str | None
     revoked_at: str | None
+    default_route: str | None
     key: str | None = None
 
 

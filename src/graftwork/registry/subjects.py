@@ -20,7 +20,7 @@ KINDS: Final = frozenset({
     "gc.began", "gc.ended",
     "grant.created", "grant.removed",
     "hold.released", "hold.set",
-    "key.created", "key.revoked", "key.rotated",
+    "key.changed", "key.created", "key.revoked", "key.rotated",
     "lineage.added",
     "policy.removed", "policy.set",
     "predictions.forgotten",

@@ -2,7 +2,7 @@
 
 1  adapter_id in the body, or the X-Adapter-Id header; both and different is an error; or adapters in the body, several
    with scales, which together with either of these is an error too
-2  model absent, empty or "default": the default route of who asks, else the base
+2  model absent, empty or "default": the default route of the key that asks, else of its tenant, else the base
 3  model as the name of the base: the base; no adapter and no route can have that name
 4  model as a route: a route resource, by its rules; else every adapter's own name is one, and means @production, or its
    newest version while it never had a production version; while a rollout runs there, the arm of the request's key; and

@@ -28,6 +28,7 @@ tenants = Table(
     Column("salt", String(64), nullable=False),
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
+    Column("default_route", Text, nullable=True),
     PrimaryKeyConstraint("tenant"),
 )
 
@@ -60,6 +61,7 @@ api_keys = Table(
     Column("expires_at", Timestamp, nullable=True),
     Column("revoked_at", Timestamp, nullable=True),
     Column("hash", String(64), nullable=False),
+    Column("default_route", Text, nullable=True),
     PrimaryKeyConstraint("tenant", "id"),
     UniqueConstraint("id"),
 )

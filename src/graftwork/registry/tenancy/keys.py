@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 from graftwork.access import events
 from graftwork.access.access import KEYS
 from graftwork.access.clock import Clock, timestamp, utc_now
+from graftwork.access.default_route import check_default_route
 from graftwork.access.keys import Key, hash_of, new_key
 from graftwork.access.roles import Role, Scope
 from graftwork.db import Database, Transaction
@@ -21,6 +22,7 @@ from graftwork.registry.idempotency import Once, keep, recall
 from graftwork.registry.tenancy.users import has_user
 
 CREATED: Final = "key.created"
+CHANGED: Final = "key.changed"
 ROTATED: Final = "key.rotated"
 REVOKED: Final = "key.revoked"
 
@@ -45,15 +47,16 @@ class Keys:
         scopes: tuple[Scope, ...],
         user: str | None = None,
         expires_at: str | None = None,
+        default_route: str | None = None,
         actor: str,
         once: Once | None = None,
     ) -> tuple[Key, str | None]:
         """A new key.
 
         Raises:
-            InvalidRequest: it would be over already, or no user has that name.
+            InvalidRequest: it would be over already, no user has that name, or the default route is no name.
         """
-        now = self._clock()
+        now, default = self._clock(), check_default_route(default_route)
         with self._database.transaction() as tx:
             if once is not None and (known := recall(tx, tenant, once)) is not None:
                 return _find(tx, tenant, known["id"]), None
@@ -62,6 +65,7 @@ class Keys:
                 raise InvalidRequest(f"There is no user {user[:200]}; enter them first.", field="user")
             public, token = new_key()
             key = Key(tenant, public, name, role, scopes, user, public, timestamp(now), actor, expires_at)
+            key = replace(key, default_route=default)
             _insert(tx, replace(key, hash=hash_of(token)))
             _tell(tx, key, actor, CREATED, key.to_json(timestamp(now)), timestamp(now))
             if once is not None:
@@ -97,6 +101,22 @@ class Keys:
                 keep(tx, tenant, once, {"id": fresh}, now=now)
             return key, token
 
+    def change(self, tenant: str, public: str, default_route: str | None, *, actor: str) -> Key:
+        """Let a key mean another route, or with None none of its own, where a request names nothing.
+
+        Raises:
+            InvalidRequest: it is no name.
+            NotFound: there is no such key.
+        """
+        at, after = timestamp(self._clock()), check_default_route(default_route)
+        with self._database.transaction() as tx:
+            key = _find(tx, tenant, public)
+            if key.default_route != after:
+                _set(tx, key, default_route=after)
+                told = {"before": {"default_route": key.default_route}, "after": {"default_route": after}}
+                _tell(tx, key, actor, CHANGED, told, at)
+            return replace(key, default_route=after)
+
     def revoke(self, tenant: str, public: str, *, actor: str, reason: str | None = None) -> None:
         """End a key at once; no event where it was revoked before.
 
@@ -127,7 +147,7 @@ def _insert(tx: Transaction, key: Key) -> None:
     tx.execute(api_keys.insert().values({**vars(key), "scopes": " ".join(key.scopes)}))
 
 
-def _set(tx: Transaction, key: Key, **values: str) -> None:
+def _set(tx: Transaction, key: Key, **values: str | None) -> None:
     tx.execute(update(api_keys).where(api_keys.c.tenant == key.tenant, api_keys.c.id == key.id).values(values))
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import delete, select
 from graftwork.access import events
 from graftwork.access.access import TENANTS
 from graftwork.access.clock import Clock, timestamp, utc_now
+from graftwork.access.default_route import check_default_route
 from graftwork.access.quotas import Quotas
 from graftwork.access.tenants import LOCAL, Tenant, check_tenant
 from graftwork.db import Database, Transaction
@@ -36,10 +37,11 @@ class Tenants:
         """Set up a tenant, and whether it is new: it is not where the same request was made before.
 
         Raises:
-            InvalidRequest: its name is none.
+            InvalidRequest: its name is none, or its default route's.
             Conflict: there is one of that name.
         """
         check_tenant(wanted.name)
+        wanted = replace(wanted, default_route=check_default_route(wanted.default_route))
         now = self._clock()
         with self._database.transaction() as tx:
             if once is not None and recall(tx, wanted.name, once) is not None:
@@ -54,12 +56,16 @@ class Tenants:
             return made, True
 
     def change(self, name: str, changes: Mapping[str, Any], *, actor: str) -> Tenant:
-        """Change some of `display_name`, `home_region`, `weight`, and some of `quotas`, where None is no limit.
+        """Change some of `display_name`, `home_region`, `weight`, `default_route`, where None is none, and some of
+        `quotas`, where None is no limit.
 
         Raises:
+            InvalidRequest: the default route is no name.
             NotFound: there is no such tenant.
         """
         at = timestamp(self._clock())
+        if "default_route" in changes:
+            changes = {**changes, "default_route": check_default_route(changes["default_route"])}
         with self._database.transaction() as tx:
             before = _find(tx, name)
             quotas = Quotas(**{**before.quotas.to_json(), **changes.get("quotas", {})})
