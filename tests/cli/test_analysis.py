@@ -30,3 +30,23 @@ def test_a_mistake_in_the_template_is_told_with_its_place(tmp_path: Path, cli: C
     ran = cli("analysis", "check", "-f", str(file))
     assert ran.code == 1 and "successCondition cannot be read at character 8" in ran.err
     assert ran.err.startswith(f"graftwork: {file}: ")
+
+
+def test_templates_are_kept_listed_and_taken_back(tmp_path: Path, cli: Cli) -> None:
+    file = tmp_path / "template.json"
+    file.write_text(json.dumps(template(SUCCESS)))
+    made = cli("analysis", "set", "-f", str(file), "--expect", "absent", "--reason", "new", "-o", "json").json()
+    assert made["metadata"]["name"] == "careful"
+    file.write_text(json.dumps(template({**SUCCESS, "minSamples": 7})))
+    assert "revision  2" in cli("analysis", "set", "-f", str(file), "--expect", made["status"]["digest"]).out
+    assert cli("analysis", "set", "-f", str(file), "--expect", "absent").code == 1
+    assert cli("analysis", "list").out.splitlines()[1].split()[:3] == ["careful", "2", "success"]
+    assert cli("analysis", "rollback", "careful", "-o", "json").json()["status"]["revision"] == 1
+    history = [line.split()[:2] for line in cli("analysis", "history", "careful").out.splitlines()[1:]]
+    assert history == [["2", "-"], ["1", "live"]]
+    shown = cli("analysis", "show", "careful", "--revision", "2", "-o", "json")
+    file.write_text(shown.out)  # what is shown can be tried and set
+    assert cli("analysis", "check", "-f", str(file)).code == 0
+    assert cli("analysis", "set", "-f", str(file), "-o", "json").json()["spec"] == shown.json()["spec"]
+    assert cli("analysis", "rm", "careful", "-o", "json").json()["removed"] is True
+    assert cli("analysis", "show", "careful").code == 1

@@ -49,8 +49,6 @@ def test_a_route_is_set_explained_rolled_back_and_removed(cli: Cli, outline: Out
     ]
     assert cli("route", "rm", "desk", "-o", "json").json()["removed"] is True
     assert cli("route", "explain", "desk").code == 1
-    for wrong in (
-        ("explain", "desk", "--header", "no colon"),
-        ("set", "-f", str(tmp_path / "a" / "adapter_config.json")),
-    ):
-        assert cli("route", *wrong).code == 2
+    assert cli("route", "explain", "desk", "--header", "no colon").code == 2
+    wrong = cli("route", "set", "-f", str(tmp_path / "a" / "adapter_config.json"))
+    assert wrong.code == 1 and "adapter_config.json: peft_type is not a field" in wrong.err

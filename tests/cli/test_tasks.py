@@ -44,7 +44,7 @@ def test_a_task_is_set_from_a_file_listed_shown_and_removed(cli: Cli, file: Path
     assert "revision  1" in cli("task", "set", "-f", str(file)).out  # it reads back as it was written
     refused = cli("task", "set", "-f", str(file), "--expect", "absent")
     assert refused.code == 1 and "is at revision 1" in refused.err
-    assert cli("task", "history", "mood", "--output", "json").json()[0]["reason"] == "new"
+    assert cli("task", "history", "mood", "--output", "json").json()[0]["status"]["reason"] == "new"
     assert cli("task", "rm", "mood", "--expect", made["status"]["digest"]).code == 0
     assert cli("task", "show", "mood").code == 1
     file.write_text(MOOD.replace("label", "lable"))

@@ -137,16 +137,6 @@ def test_every_change_is_a_revision_that_nobody_overwrites_unseen(tone: Served) 
     assert kinds == ["route.set", "route.set", "route.rolled_back", "route.rolled_back", "route.removed", "route.set"]
 
 
-def test_the_same_rollback_twice_is_one(tone: Served) -> None:
-    for reference in ("tone:1.0.0", "tone:1.1.0", "tone"):
-        tone.client.routes.set(document(to(reference)))
-    found = [
-        tone.http.post(f"{SUPPORT}/rollback", headers={"Idempotency-Key": "k"}).json()["status"]["revision"]
-        for _ in range(2)
-    ]
-    assert found == [2, 2]
-
-
 def test_a_route_takes_the_place_of_an_adapter_s_own_name_in_either_order(tone: Served) -> None:
     tone.client.routes.set(document(to("tone:1.1.0"), name="tone"))
     assert ask(tone, model="tone").json()["model"] == "tone:1.1.0"

@@ -242,10 +242,9 @@ def test_a_task_is_set_shown_listed_and_removed(served: Served) -> None:
     with pytest.raises(PreconditionFailed):
         served.client.tasks.set(document(), expected="absent")
     assert [one["metadata"]["name"] for one in served.client.tasks.list()] == ["mood"]
-    assert [(one["revision"], one["reason"]) for one in served.client.tasks.revisions("mood")] == [
-        (2, None),
-        (1, "new"),
-    ]
+    told = [one["status"] for one in served.client.tasks.revisions("mood")]
+    assert [(one["revision"], one["reason"], one["live"]) for one in told] == [(2, None, True), (1, "new", False)]
+    assert served.client.tasks.rollback("mood")["status"]["revision"] == 1
     served.client.tasks.remove("mood", reason="over")
     with pytest.raises(NotFound):
         served.client.tasks.show("mood")
@@ -289,7 +288,7 @@ def test_names_follow_the_grammar(served: Served, name: str) -> None:
 
 
 def test_path_and_document_name_the_same(served: Served) -> None:
-    assert served.http.put(f"{DOCUMENTS}/other", json=document()).status_code == 400
+    assert served.http.put(f"{DOCUMENTS}/other", json=document()).status_code == 422
     assert served.http.put("/api/v1/tenants/local/tasks/mood", json=document()).status_code == 201
     assert served.http.get("/api/v1/tenants/other/tasks/mood").status_code == 404
 

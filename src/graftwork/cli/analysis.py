@@ -1,4 +1,4 @@
-"""The verb of analysis: analysis check."""
+"""The verbs of analysis: those of any resource, and analysis check."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from graftwork.cli.context import context_of
-from graftwork.cli.output import Columns, print_facts, print_table, write
+from graftwork.cli.output import Columns, Row, print_facts, print_table, write
+from graftwork.cli.resource import ResourceVerbs, add_resource_verbs
 from graftwork.cli.verb import add_verb
 from graftwork.cli.yaml_file import naming, read_mapping
 
-analysis_app = typer.Typer(no_args_is_help=True, help="Try the templates by which versions are judged.")
+analysis_app = typer.Typer(no_args_is_help=True, help="Keep and try the templates by which versions are judged.")
 _METRICS: Columns = {
     "metric": lambda row: row["name"],
     "result": lambda row: row["result"],
@@ -21,6 +22,7 @@ _METRICS: Columns = {
 
 
 def add_to(app: typer.Typer) -> None:
+    add_resource_verbs(analysis_app, _VERBS)
     add_verb(analysis_app, check)
     app.add_typer(analysis_app, name="analysis")
 
@@ -45,3 +47,15 @@ def check(
 def _print(found: dict[str, Any]) -> None:
     print_table(found["metrics"], _METRICS, empty="Nothing was judged.")
     print_facts({"template": found["name"], "result": found["result"] or "can be used"})
+
+
+def _metrics(template: Row) -> str:
+    return ", ".join(metric["name"] for metric in template["spec"]["metrics"])
+
+
+_VERBS = ResourceVerbs(
+    "template",
+    lambda client: client.analyses,
+    {"metrics": _metrics},
+    lambda template: {"metrics": _metrics(template)},
+)

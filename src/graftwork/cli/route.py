@@ -1,96 +1,24 @@
-"""The verbs of routes: route set, list, show, history, explain, rollback, rm."""
+"""The verbs of routes: those of any resource, and route explain."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from graftwork.cli.context import Context, OutputFormat, context_of
-from graftwork.cli.output import Row, print_facts, print_table, short_hex, write
-from graftwork.cli.registry import Reason
+from graftwork.cli.context import OutputFormat, context_of
+from graftwork.cli.output import Row, print_facts, write
+from graftwork.cli.resource import Name, ResourceVerbs, add_resource_verbs
 from graftwork.cli.verb import add_verb
-from graftwork.cli.yaml_file import naming, read_mapping
 from graftwork.errors import InvalidRequest
 
 route_app = typer.Typer(no_args_is_help=True, help="Decide by rules which version answers under a name.")
-Name = Annotated[str, typer.Argument(metavar="ROUTE", help="The name of the route.")]
-Expect = Annotated[
-    str | None,
-    typer.Option("--expect", metavar="DIGEST", help="Only if this revision is live: its digest, absent or present."),
-]
-Number = Annotated[int | None, typer.Option("--revision", metavar="N", min=1, help="This revision.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    verbs: dict[str, Callable[..., None]] = {
-        "set": route_set,
-        "list": route_list,
-        "show": route_show,
-        "history": route_history,
-    }
-    verbs |= {"explain": route_explain, "rollback": route_rollback, "rm": route_rm}
-    for name, verb in verbs.items():
-        add_verb(route_app, verb, name)
+    add_resource_verbs(route_app, _VERBS)
+    add_verb(route_app, route_explain, "explain")
     app.add_typer(route_app, name="route")
-
-
-def route_set(
-    ctx: typer.Context,
-    file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="A route document, YAML or JSON.")],
-    expect: Expect = None,
-    reason: Reason = None,
-) -> None:
-    """Make a document the live revision of the route that it names."""
-    context, document = context_of(ctx), read_mapping(file, field="route")
-    with context.client() as client, naming(file, unless=("reason", "If-Match")):
-        route = client.routes.set(document, expected=expect, reason=reason)
-    _write_one(context, route)
-
-
-def route_list(ctx: typer.Context) -> None:
-    """List all routes; an adapter's own name that no route replaces is not among them."""
-    context = context_of(ctx)
-    with context.client() as client:
-        found = client.routes.list()
-    columns = {
-        "route": lambda row: row["metadata"]["name"],
-        "revision": lambda row: row["status"]["revision"],
-        "rules": lambda row: len(row["spec"]["rules"]),
-        "problems": _problems,
-        "by": lambda row: row["status"]["createdBy"],
-        "since": lambda row: row["status"]["createdAt"],
-        "digest": lambda row: short_hex(row["status"]["digest"]),
-    }
-    write(found, context.output, lambda: print_table(found, columns, empty="No routes.", least="digest"))
-
-
-def route_show(ctx: typer.Context, name: Name, revision: Number = None) -> None:
-    """Show the live revision of a route, or another, as a document that `route set` takes."""
-    context = context_of(ctx)
-    with context.client() as client:
-        document = client.routes.show(name, revision=revision)
-    output = OutputFormat.YAML if context.output is OutputFormat.TABLE else context.output
-    write(document, output, lambda: None)
-
-
-def route_history(ctx: typer.Context, name: Name) -> None:
-    """List all revisions that a route ever had, the newest first."""
-    context = context_of(ctx)
-    with context.client() as client:
-        found = client.routes.revisions(name)
-    columns = {
-        "revision": lambda row: row["status"]["revision"],
-        "live": lambda row: "live" if row["status"]["live"] else None,
-        "rules": lambda row: len(row["spec"]["rules"]),
-        "reason": lambda row: row["status"]["reason"],
-        "by": lambda row: row["status"]["createdBy"],
-        "created": lambda row: row["status"]["createdAt"],
-        "digest": lambda row: short_hex(row["status"]["digest"]),
-    }
-    write(found, context.output, lambda: print_table(found, columns, empty="No revisions.", least="digest"))
 
 
 def route_explain(
@@ -117,43 +45,8 @@ def route_explain(
     write(told, OutputFormat.JSON if json else context.output, lambda: _print_explanation(told))
 
 
-def route_rollback(
-    ctx: typer.Context, name: Name, revision: Number = None, expect: Expect = None, reason: Reason = None
-) -> None:
-    """Make the revision live that was it before, or the one given."""
-    context = context_of(ctx)
-    with context.client() as client:
-        route = client.routes.rollback(name, revision=revision, expected=expect, reason=reason)
-    _write_one(context, route)
-
-
-def route_rm(ctx: typer.Context, name: Name, expect: Expect = None, reason: Reason = None) -> None:
-    """Take a route away; an adapter of its name is reached by it again."""
-    context = context_of(ctx)
-    with context.client() as client:
-        client.routes.remove(name, expected=expect, reason=reason)
-    removed = {"name": name, "removed": True}
-    write(removed, context.output, lambda: print_facts(removed))
-
-
-def _write_one(context: Context, route: dict[str, Any]) -> None:
-    status = route["status"]
-    facts = {
-        "route": route["metadata"]["name"],
-        "revision": status["revision"],
-        "digest": status["digest"],
-        "rules": len(route["spec"]["rules"]),
-        "problems": _problems(route),
-    }
-    write(route, context.output, lambda: print_facts(_known(facts)))
-
-
 def _known(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def _problems(route: Row) -> str | None:
-    return "; ".join(one["message"] for one in route["status"]["conditions"] if one["status"] != "True") or None
 
 
 def _headers(given: list[str]) -> dict[str, str]:
@@ -187,3 +80,19 @@ def _print_explanation(told: dict[str, Any]) -> None:
         typer.echo(f"  {rule['rule']}: {said}")
     for arm in told["arms"]:
         typer.echo(f"  {arm['arm']} {arm['share']:.1%}: {arm['reference']} is {arm['model'] or 'no version'}")
+
+
+def _problems(route: Row) -> str | None:
+    return "; ".join(one["message"] for one in route["status"]["conditions"] if one["status"] != "True") or None
+
+
+def _rules(route: Row) -> int:
+    return len(route["spec"]["rules"])
+
+
+_VERBS = ResourceVerbs(
+    "route",
+    lambda client: client.routes,
+    {"rules": _rules, "problems": _problems},
+    lambda route: {"rules": _rules(route), "problems": _problems(route)},
+)

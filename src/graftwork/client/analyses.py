@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from graftwork.client.resources import Resources
 from graftwork.client.wire import Json, Wire
 
 
-class Analyses:
-    """`client.analyses`: what templates say of evidence."""
+class Analyses(Resources):
+    """`client.analyses`: templates as resources, and what they say of evidence."""
 
     def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+        super().__init__(wire, "/api/v1/analysis/templates", "templates")
 
     def check(self, template: Mapping[str, Any], evidence: Mapping[str, Any] | None = None) -> Json:
         """Read a resource of kind AnalysisTemplate, and judge evidence by it where it is given.

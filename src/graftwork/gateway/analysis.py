@@ -1,4 +1,4 @@
-"""The door of analysis under /api/v1: whether a template can be read, and what it says of given evidence."""
+"""The doors of analysis under /api/v1: templates as resources, and what one says of given evidence."""
 
 from __future__ import annotations
 
@@ -12,13 +12,29 @@ from starlette.responses import JSONResponse, Response
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
+from graftwork.gateway.resources import ResourceDoors, add_doors
 from graftwork.gateway.services import services_of
 from graftwork.protocol.evidence import AnalysisCheckBody, AnalysisVerdict, ArmBody, EvidenceBody
+from graftwork.protocol.resource_answers import TemplateAnswer, TemplateList, TemplateRevisions
 from graftwork.traffic.gates.evidence import Arm, Evidence
 from graftwork.traffic.gates.gates import judge
+from graftwork.traffic.gates.templates import TEMPLATE
 from graftwork.traffic.observation import Observation
 
 router = APIRouter(tags=["analysis"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
+
+
+add_doors(
+    router,
+    ResourceDoors(
+        "/analysis/templates",
+        TEMPLATE,
+        lambda services: services.templates,
+        TemplateAnswer,
+        TemplateList,
+        TemplateRevisions,
+    ),
+)
 
 
 @router.post("/analysis/check", openapi_extra=ours({200: AnalysisVerdict}, body=AnalysisCheckBody))

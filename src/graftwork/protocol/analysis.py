@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from graftwork.protocol.condition import MAX_LENGTH, Condition, parse_condition
 from graftwork.protocol.duration import Duration
 from graftwork.protocol.evaluation_parts import Name, Positive
-from graftwork.protocol.resource import ApiVersion, Resource
+from graftwork.protocol.resource import Document, Resource, Spec
 
 MAX_METRICS = 32
 MAX_LOOKS = 100_000
@@ -147,7 +147,7 @@ class MetricPart(Resource):
         return None if self.failure_condition is None else parse_condition(self.failure_condition)
 
 
-class AnalysisSpec(Resource):
+class AnalysisSpec(Spec):
     """All metrics must pass, and one that fails is enough; `alpha` bounds how often it is one of chance."""
 
     metrics: list[MetricPart] = Field(min_length=1, max_length=MAX_METRICS)
@@ -161,22 +161,9 @@ class AnalysisSpec(Resource):
             raise ValueError(f"has two metrics of the name {twice[0]}")
         return self
 
-    def to_json(self) -> dict[str, Any]:
-        """As it is stored: only what was said."""
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
-
-class TemplateName(Resource):
-    """The `metadata` of a template."""
-
-    name: Annotated[str, Field(min_length=1, max_length=128)]
-
-
-class AnalysisTemplate(Resource):
+class AnalysisTemplate(Document):
     """By what a rollout's arms are judged."""
 
-    api_version: ApiVersion
     kind: Literal["AnalysisTemplate"]
-    metadata: TemplateName
     spec: AnalysisSpec
-    status: dict[str, Any] | None = None  # the server's to say, and left aside

@@ -1,4 +1,4 @@
-"""RouteResource: the document that a route is, as somebody writes it; what the doors add is in `route_answers.py`."""
+"""RouteResource: the document that a route is, as somebody writes it; `resource_answers.py` has what the doors add."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from graftwork.errors import InvalidRequest, InvalidResource
 from graftwork.protocol.languages import LANGUAGE
-from graftwork.protocol.resource import API_VERSION, ApiVersion, Resource
+from graftwork.protocol.resource import Document, Resource, Spec
 
 MAX_NAME = 128
 MAX_RULES = 1000
@@ -203,7 +202,7 @@ class Rule(Resource):
         return self
 
 
-class RouteSpec(Resource):
+class RouteSpec(Spec):
     """Rules in order; the first that matches is the one."""
 
     rules: list[Rule] = Field(min_length=1, max_length=MAX_RULES)
@@ -224,40 +223,11 @@ class RouteSpec(Resource):
         return self
 
 
-class RouteName(Resource):
-    """The `metadata` of a route."""
+class RouteResource(Document):
+    """A route."""
 
-    name: str = Field(max_length=MAX_NAME)
-
-
-class RouteResource(Resource):
-    """A route document. What the server adds as `status` is not read."""
-
-    api_version: ApiVersion
     kind: Literal["Route"]
-    metadata: RouteName
     spec: RouteSpec
-    status: dict[str, Any] | None = None
-
-    @classmethod
-    def read(cls, raw: bytes | bytearray) -> Self:
-        """As `Body.read`; what is wrong in a field is InvalidResource."""
-        try:
-            return super().read(raw)
-        except InvalidRequest as error:
-            if error.field is None:
-                raise
-            raise InvalidResource(error.message, field=error.field) from None
-
-
-def route_document(name: str, spec: RouteSpec) -> dict[str, Any]:
-    """The document that says this; it reads back as it was written."""
-    return {"apiVersion": API_VERSION, "kind": "Route", "metadata": {"name": name}, "spec": spec_json(spec)}
-
-
-def spec_json(spec: RouteSpec) -> dict[str, Any]:
-    """As it is stored: only what was said, lists as lists."""
-    return spec.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
 
 
 def minutes_of(text: str) -> int:

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from graftwork.errors import InvalidRequest
-from graftwork.protocol.answers import Shape
-from graftwork.protocol.resource import API_VERSION, ApiVersion, Resource
+from graftwork.protocol.resource import Document, Resource, Spec
 from graftwork.protocol.sampling import INT32, INT64
 
 MAX_TEMPLATE = 16_384  # characters of one message
@@ -106,7 +105,7 @@ class OutputPart(Resource):
                 )
 
 
-class TaskSpec(Resource):
+class TaskSpec(Spec):
     """A task: who answers, how it is asked, and what comes of the answer."""
 
     description: Annotated[str, Field(max_length=2048)] = ""
@@ -124,20 +123,11 @@ class TaskSpec(Resource):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-class Named(Resource):
-    """The `metadata` of a task."""
+class TaskResource(Document):
+    """PUT /api/v1/tasks/{name} takes it."""
 
-    name: Annotated[str, Field(max_length=128)]
-
-
-class TaskResource(Resource):
-    """PUT /api/v1/tasks/{name} takes it; `status` is the server's to say, and left aside."""
-
-    api_version: ApiVersion
     kind: Literal["Task"]
-    metadata: Named
     spec: TaskSpec
-    status: dict[str, Any] | None = None
 
     def check(self) -> None:
         self.spec.output.check()
@@ -152,48 +142,3 @@ class TaskResource(Resource):
                 "out: such an answer ends where it is complete.",
                 field="spec.sampling.stop",
             )
-
-
-class TaskStatus(Shape):
-    """What the server says of a task; `answers` is the version that its adapter means now, null where there is none."""
-
-    revision: int
-    digest: str
-    updated_at: str
-    updated_by: str
-    answers: str | None
-
-
-class TaskDocument(Shape):
-    """A task as it is now."""
-
-    apiVersion: ApiVersion = API_VERSION  # noqa: N815 (the wire's name)
-    kind: Literal["Task"]
-    metadata: Named
-    spec: dict[str, Any]
-    status: TaskStatus
-
-
-class TaskList(Shape):
-    """GET /api/v1/tasks: a page, and what leads to the next one."""
-
-    tasks: list[TaskDocument]
-    next_page_token: str | None
-
-
-class TaskRevisionAnswer(Shape):
-    """One content that a task had."""
-
-    revision: int
-    digest: str
-    spec: dict[str, Any]
-    reason: str | None
-    created_at: str
-    created_by: str
-
-
-class TaskRevisionList(Shape):
-    """GET /api/v1/tasks/{name}/revisions: the newest first; a page, and what leads to the next one."""
-
-    revisions: list[TaskRevisionAnswer]
-    next_page_token: str | None

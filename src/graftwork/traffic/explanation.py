@@ -24,7 +24,7 @@ def explain(
     routes: RouteTable,
     rollouts: LiveArms | None = None,
 ) -> dict[str, Any]:
-    """Who would answer, as `protocol.route_answers.Explanation` has it.
+    """Who would answer, as `protocol.route_explanation.Explanation` has it.
 
     Raises:
         UnknownModel: there is no route of this name, implicit ones included.

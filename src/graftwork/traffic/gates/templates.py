@@ -8,7 +8,7 @@ from graftwork.access.clock import Clock, utc_now
 from graftwork.access.names import check_name
 from graftwork.db import Database
 from graftwork.db.canonical import canonical
-from graftwork.protocol.analysis import AnalysisSpec
+from graftwork.protocol.analysis import AnalysisSpec, AnalysisTemplate
 from graftwork.traffic.resources.kind import Kind
 from graftwork.traffic.resources.resource import Resource
 from graftwork.traffic.resources.resources import Resources
@@ -27,6 +27,7 @@ TEMPLATE: Kind[AnalysisSpec, Template] = Kind(
     noun="analysis template",
     listed_by="graftwork analysis list",
     spec=AnalysisSpec,
+    document=AnalysisTemplate,
     made=Template,
     check_name=partial(check_name, what="template"),
     text=template_text,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic, get_args
 
 from graftwork.errors import NotFound
+from graftwork.protocol.resource import API_VERSION, Document
 from graftwork.traffic.resources.resource import Made, Spec
 
 #: Resources of one kind that a tenant may have: all of them are in the memory of every server.
@@ -22,12 +23,24 @@ class Kind(Generic[Spec, Made]):
     noun: str  #: for people
     listed_by: str  #: the command that shows what there is
     spec: type[Spec]
+    document: type[Document]  #: in which people write it
     made: Callable[..., Made]  #: the class of its resources
     #: Its name as it is given; raises InvalidRequest for what is none.
     check_name: Callable[[str], object]
-    #: The one text of a spec, which is stored and hashed; raises InvalidRequest or InvalidResource, naming the field.
+    #: The one text of a spec, which is stored and hashed; raises InvalidRequest, naming the field.
     text: Callable[[Spec], str]
     most: int = MOST  #: of one tenant
+
+    @property
+    def title(self) -> str:
+        """What its documents are of: `kind: Route`."""
+        (name,) = get_args(self.document.model_fields["kind"].annotation)
+        return str(name)
+
+    def document_of(self, one: Made) -> dict[str, Any]:
+        """The document that says what it is; it reads back as it was written."""
+        said = {"metadata": {"name": one.name}, "spec": one.spec.to_json()}
+        return {"apiVersion": API_VERSION, "kind": self.title, **said}
 
     @property
     def set(self) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel
+from graftwork.protocol import resource
 
-Spec = TypeVar("Spec", bound=BaseModel)
+Spec = TypeVar("Spec", bound=resource.Spec)
 
 
 @dataclass(frozen=True)

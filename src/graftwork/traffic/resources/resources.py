@@ -10,7 +10,7 @@ from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.access.names import is_name
 from graftwork.db import Database, Transaction
 from graftwork.db.canonical import sha256
-from graftwork.errors import Conflict, InvalidRequest, NotFound, PreconditionFailed
+from graftwork.errors import Conflict, InvalidRequest, InvalidResource, NotFound, PreconditionFailed
 from graftwork.registry.idempotency import Once, keep, recall
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.pointers import ABSENT, PRESENT
@@ -43,7 +43,7 @@ class Resources(Generic[Spec, Made]):
         """Make a spec what the name means; True where it meant nothing. The spec that it means already changes nothing.
 
         Raises:
-            InvalidRequest, InvalidResource: the name or the spec, by its field.
+            InvalidRequest: the name. InvalidResource: the spec, by its field.
             Conflict: the tenant has as many as it may, or something else has the name.
         """
         text = self._checked(name, spec)
@@ -185,7 +185,10 @@ class Resources(Generic[Spec, Made]):
 
     def _checked(self, name: str, spec: Spec) -> str:
         self.kind.check_name(name)
-        return self.kind.text(spec)
+        try:
+            return self.kind.text(spec)
+        except InvalidRequest as error:
+            raise InvalidResource(error.message, field=error.field) from error
 
     def _set(
         self,

@@ -8,7 +8,7 @@ from functools import partial
 from graftwork.access.names import DEFAULT, check_name
 from graftwork.db.canonical import canonical
 from graftwork.errors import InvalidRequest, InvalidResource
-from graftwork.protocol.routes import MAX_SPEC_BYTES, RouteSpec, Rule, spec_json
+from graftwork.protocol.routes import MAX_SPEC_BYTES, RouteSpec, Rule
 from graftwork.registry.reference import parse_reference
 from graftwork.traffic.routes.arms import USER, arms_of
 
@@ -27,7 +27,7 @@ def checked(spec: RouteSpec) -> str:
     Raises:
         InvalidResource: saying which field is wrong.
     """
-    text = canonical(spec_json(spec), what="spec")
+    text = canonical(spec.to_json(), what="spec")
     if len(text.encode()) > MAX_SPEC_BYTES:
         raise InvalidResource(f"spec has {len(text.encode())} bytes; a route may have {MAX_SPEC_BYTES}.", field="spec")
     seen: set[str] = set()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from graftwork.protocol.routes import Defaults, Match, Refusal, RouteSpec, route_document
+from graftwork.protocol.routes import Defaults, Match, Refusal, RouteSpec
 from graftwork.traffic.resources.resource import Resource
 from graftwork.traffic.routes.arms import Arm, arms_of
 from graftwork.traffic.routes.circumstances import Circumstances
@@ -78,10 +77,6 @@ class Route(Resource[RouteSpec]):
 
     def rule_name(self, at: int) -> str:
         return self.spec.rules[at].name or f"rule-{at + 1}"
-
-    def to_json(self) -> dict[str, Any]:
-        """The document."""
-        return route_document(self.name, self.spec)
 
     @cached_property
     def _index(self) -> _Index:

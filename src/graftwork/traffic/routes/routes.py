@@ -5,7 +5,7 @@ from __future__ import annotations
 from graftwork.access.clock import Clock, utc_now
 from graftwork.db import Database, Transaction
 from graftwork.errors import Conflict
-from graftwork.protocol.routes import RouteSpec
+from graftwork.protocol.routes import RouteResource, RouteSpec
 from graftwork.registry.bases import has_name
 from graftwork.traffic.resources import rows
 from graftwork.traffic.resources.holding import holding
@@ -21,6 +21,7 @@ ROUTE: Kind[RouteSpec, Route] = Kind(
     noun="route",
     listed_by="graftwork route list",
     spec=RouteSpec,
+    document=RouteResource,
     made=Route,
     check_name=check_route_name,
     text=checked,

@@ -8,7 +8,7 @@ from functools import partial
 from graftwork.access.clock import Clock, utc_now
 from graftwork.access.names import check_name
 from graftwork.db import Database
-from graftwork.protocol.tasks import TaskSpec
+from graftwork.protocol.tasks import TaskResource, TaskSpec
 from graftwork.traffic.resources.holding import holding
 from graftwork.traffic.resources.kind import Kind
 from graftwork.traffic.resources.resource import Resource
@@ -30,6 +30,7 @@ TASK: Kind[TaskSpec, Task] = Kind(
     noun="task",
     listed_by="graftwork task list",
     spec=TaskSpec,
+    document=TaskResource,
     made=Task,
     check_name=partial(check_name, what="task"),
     text=task_text,

@@ -1,4 +1,4 @@
-"""The bodies and answers of the doors of routes."""
+"""What the door that explains routes takes and gives."""
 
 from __future__ import annotations
 
@@ -7,17 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from graftwork.protocol.answers import Shape
-from graftwork.protocol.registry import OurBody, Reason
-from graftwork.protocol.resource import Resource
-from graftwork.protocol.routes import RouteResource, Value
-
-
-class RouteRollbackBody(OurBody):
-    """POST …/rollback: to which revision, else the one that was live before; and why."""
-
-    revision: int | None = Field(default=None, ge=1, lt=2**53)
-    expected: str | None = None
-    reason: Reason = None
+from graftwork.protocol.registry import OurBody
+from graftwork.protocol.routes import Value
 
 
 class ExplainBody(OurBody):
@@ -31,47 +22,6 @@ class ExplainBody(OurBody):
     region: Value | None = None
     headers: dict[str, Annotated[str, Field(max_length=8192)]] = Field(default_factory=dict, max_length=64)
     at: Annotated[str | None, Field(max_length=64)] = None
-
-
-class Condition(Resource):
-    """One statement about a route, as Kubernetes has it."""
-
-    type: str
-    status: Literal["True", "False"]
-    reason: str
-    message: str
-
-
-class RouteStatus(Resource):
-    """The revision that is meant; `conditions` say whether its targets can answer now."""
-
-    revision: int
-    live: bool
-    digest: str
-    created_at: str
-    created_by: str
-    reason: str | None
-    conditions: list[Condition] = Field(default_factory=list)
-
-
-class RouteAnswer(RouteResource):
-    """A route as it is."""
-
-    status: RouteStatus  # type: ignore[assignment]
-
-
-class RouteList(Shape):
-    """Some of a tenant's routes, by name."""
-
-    routes: list[RouteAnswer]
-    next_page_token: str | None
-
-
-class RevisionList(Shape):
-    """Some of a route's revisions, the newest first."""
-
-    revisions: list[RouteAnswer]
-    next_page_token: str | None
 
 
 class ExplainedMatch(Shape):
