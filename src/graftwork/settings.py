@@ -212,6 +212,15 @@ class Settings(BaseSettings):
         description="How long a session keeps its version though nobody comes back to it, in seconds. 0: sessions keep "
         "none.",
     )
+    shadow_queue: int = Field(
+        default=256, ge=1, description="Most copies of requests that wait to be made; more are dropped and counted."
+    )
+    shadow_at_once: int = Field(
+        default=1, ge=1, le=64, description="Most copies that are made at the same time, beside the requests."
+    )
+    shadow_timeout_s: float = Field(
+        default=60.0, gt=0, description="Longest that a copy of a request may take, in seconds."
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
 

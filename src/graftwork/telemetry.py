@@ -175,6 +175,17 @@ class Telemetry:
             registry=self.registry,
         )
 
+        self.shadow_copies = Counter(
+            "graftwork_shadow_copies_total",
+            "Copies of requests to versions that shadow others: compared, failed or timed_out; skipped as they cannot "
+            "be made, dropped as there was no room or time for them, or lost as the database could not be used.",
+            ("outcome",),
+            registry=self.registry,
+        )
+        self.shadow_waiting = Gauge(
+            "graftwork_shadow_copies_waiting", "Copies that wait to be made.", registry=self.registry
+        )
+
     def watch_engine(self, stats: Stats) -> None:
         """Expose the numbers that `stats` gives, read at each scrape; names as the engine has them."""
         self.registry.register(_EngineCollector(stats))

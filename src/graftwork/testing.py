@@ -112,6 +112,8 @@ class FakeEngine:
     answers_of: dict[str, str] = field(default_factory=dict)
     #: Words after which the failures strike; 0 is before the first.
     fail_after: int = 0
+    #: Seconds that each word of this label takes; inf: it hangs.
+    delays: dict[str, float] = field(default_factory=dict)
     #: Words after which an answer waits for `gate`; None never waits.
     pause_after: int | None = None
     ready: bool = False
@@ -245,7 +247,7 @@ class FakeEngine:
         return Pooled(tuple(values), length, labels)
 
     async def _step(self, index: int, label: str) -> None:
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.delays.get(label, 0))
         if self.pause_after is not None and index >= self.pause_after:
             await self.gate.wait()
         if label in self.failures and index >= self.fail_after:

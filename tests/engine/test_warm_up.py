@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,14 @@ async def test_an_idle_engine_brings_back_what_was_popular(
     async with running(tiny, source, **kept, prefetch=False) as engine:
         await asyncio.sleep(0.1)
         assert engine.residency() == {}
+
+
+async def test_a_copy_does_not_say_that_its_version_is_wanted(tiny: Tiny) -> None:
+    async with running(tiny, adapter_companions=False) as engine:
+        answer = await ask(engine, request(prompt_of(1, 5), "a1", max_tokens=1))
+        copy = replace(request(prompt_of(1, 5), "a1", max_tokens=1), counts=False)
+        assert (await ask(engine, copy)).tokens == answer.tokens
+        assert [one.heat for one in engine._adapters._popularity.ranked()] == [pytest.approx(1.0, abs=0.01)]
 
 
 async def test_what_is_let_go_of_is_room_to_look_at_again(

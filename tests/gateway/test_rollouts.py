@@ -202,7 +202,7 @@ def test_what_cannot_be_is_refused_with_its_status(support: Served) -> None:
         (document("support", canary(weight(101))), 400, "setWeight"),
         ({**document("support", HALF), "kind": "Route"}, 400, "kind"),
         (document("support", {"canary": {"steps": [weight(1)], "stepz": 1}}), 400, "stepz"),
-        (document("support", {"shadow": {"mirror": 5}}), 400, "nothing here sends copies"),
+        (document("support", {"shadow": {"mirror": 101}}), 400, "mirror"),
         (document("support", canary({"analysis": {"name": "errors"}})), 400, "errors"),
         (document("support", HALF, "support:1.0.0"), 409, "already"),
         (document("nowhere", HALF), 404, "nowhere"),

@@ -54,8 +54,10 @@ from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.routes import Routes
 from graftwork.traffic.sessions.pin import Pin, Turn, session_key
 from graftwork.traffic.sessions.sessions import Sessions
+from graftwork.traffic.shadows.diffs import Diffs
 from graftwork.traffic.tasks.tasks import Tasks
 from support.books import Books
+from support.copies import copied
 from support.desk import Desk
 from support.evaluations import put, task
 from support.keyrings import keyring
@@ -75,6 +77,7 @@ NOT_OF_BLOBS = {
     "resource_revisions": {"digest"},  # of the spec beside it
     "predictions": {"digest", "base_digest", "template_digest"},  # of manifests, weights, content
     "session_pins": {"digest"},  # of manifests
+    "shadow_diffs": {"digest", "shadow_digest"},  # of manifests
 }
 #: Those that name one, which `registry/retention/roots.py` has to know.
 OF_BLOBS = {"documents": {"digest"}, "signatures": {"bundle"}}
@@ -140,6 +143,7 @@ class Shop:
         turn = Turn(place, "began", Pin("tone", manifest.digest(), "stable"), (1, None, ()))
         sessions.take(("local", session_key("user:ann", "chat")), turn, "ann")
         assert sessions.flush()
+        Diffs(database, books.vault).write([copied(1, keep_text=True)])
         self.tenancy.tenants.create(Tenant("acme", quotas=Quotas(adapters=3)), actor="me")
         self.tenancy.users.put("acme", "ann", "admin", "Ann", actor="me")
         self.tenancy.keys.create("acme", name="", role="admin", scopes=("read",), user="ann", actor="me")

@@ -36,6 +36,7 @@ from graftwork.cli import (
     route,
     search,
     serve,
+    shadow,
     sign,
     task,
     tenancy,
@@ -67,6 +68,7 @@ lineage.add_to(app)
 search.add_to(app)
 retention.add_to(app)
 rollout.add_to(app)
+shadow.add_to(app)
 webhook.add_to(app)
 verify.add_to(app)
 sign.add_to(app)

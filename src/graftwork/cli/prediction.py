@@ -149,6 +149,9 @@ def _print(found: dict[str, Any]) -> None:
     for said in found["feedback"]:
         told = " ".join(str(part) for part in (said["value"], said["label"]) if part is not None)
         print(f"\nfeedback  {said['name']} {told}  ({said['source']}, {said['at']})")
+    for one in found["shadows"]:
+        like = "" if one["similarity"] is None else f", similarity {one['similarity']:.3f}"
+        print(f"\nshadow  {one['shadow_model']} ({one['rollout']}): {one['error'] or 'answered'}{like}")
     if found["text"] is not None:
         import json
 

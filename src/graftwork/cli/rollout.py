@@ -119,6 +119,7 @@ def _show(context: Context, found: dict[str, Any]) -> None:
         "status": _status(found),
         "step": f"{found['step']}/{found['steps']}",
         **{one["arm"]: f"{one['version']}  {one['weight']:g} %" for one in found["arms"]},
+        **({"mirror": f"{found['mirror']:g} % of requests are copied"} if found["mirror"] else {}),
         "reason": found["reason"],
         "updated": found["updated_at"],
         **{

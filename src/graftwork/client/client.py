@@ -30,6 +30,7 @@ from graftwork.client.retention import Holds, Retention
 from graftwork.client.rollouts import Rollouts
 from graftwork.client.routes import Routes
 from graftwork.client.searches import Descriptions, Searches, Tags
+from graftwork.client.shadows import Shadows
 from graftwork.client.signatures import Signatures, manifest_of
 from graftwork.client.tasks import Tasks
 from graftwork.client.tenancy import Grants, Keys, Tenants, Users
@@ -84,6 +85,7 @@ class Client:
         self.events = Events(self._wire)
         self.tasks = Tasks(self._wire)
         self.rollouts = Rollouts(self._wire)
+        self.shadows = Shadows(self._wire)
         self.routes = Routes(self._wire)
         self.predictions = Predictions(self._wire)
         self.tenants, self.users = Tenants(self._wire), Users(self._wire)

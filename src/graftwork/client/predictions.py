@@ -33,7 +33,7 @@ class Predictions:
         return found[:limit]
 
     def explain(self, request_id: str) -> Json:
-        """All that is known of one answer: `{"prediction", "text", "feedback", "decided_by", "history"}`.
+        """All that is known of one answer: `{"prediction", "text", "feedback", "decided_by", "history", "shadows"}`.
 
         Raises:
             NotFound: there was none, or its record is kept no longer.

@@ -130,7 +130,8 @@ class AsyncEngine:
             InvalidRequest: its grammar became too complex on the way.
             TimedOut: it took longer than a request may.
         """
-        self._adapters.asked_for(request.adapter)
+        if request.counts:
+            self._adapters.asked_for(request.adapter)
         async with self._row(request.id, request.caller, partial(self._intake.generating, request)) as stream:
             while not stream.ended:
                 item = await stream.next()

@@ -75,6 +75,8 @@ class GenerationRequest:
     grammar: Grammar | None = None
     #: Tokens at most where `params` do not say, whatever the adapter says.
     most_tokens: int | None = None
+    #: Whether it says that the adapter is wanted, so that it is kept and brought back; a copy does not.
+    counts: bool = True
 
 
 @dataclass(frozen=True)

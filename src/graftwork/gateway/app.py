@@ -31,6 +31,7 @@ from graftwork.gateway import (
     rollouts,
     routes,
     search,
+    shadows,
     signatures,
     system,
     tags,
@@ -115,6 +116,7 @@ def build_app(
         events.router,
         routes.router,
         predictions.router,
+        shadows.router,
         usage.router,
         keys.router,
     ):
@@ -127,7 +129,7 @@ def build_app(
         )
     errors.install(app)
     describe(app)
-    app.add_middleware(Recorded, recorder=services.books.recorder)
+    app.add_middleware(Recorded, recorder=services.books.recorder, ended=services.shadowing.offer)
     app.add_middleware(DoorKeeper, services=services)
     app.add_middleware(RequestScope, telemetry=services.telemetry)
     return app

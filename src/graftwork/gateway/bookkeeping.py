@@ -16,6 +16,7 @@ from graftwork.traffic.records.recording import Recordings
 from graftwork.traffic.records.records import Records
 from graftwork.traffic.records.usage import UsageReport
 from graftwork.traffic.records.vault import Vault
+from graftwork.traffic.shadows.diffs import Diffs
 from graftwork.version import __version__
 
 
@@ -28,6 +29,7 @@ class Bookkeeping:
     recordings: Recordings
     feedback: Feedbacks
     usage: UsageReport
+    diffs: Diffs
 
     @classmethod
     def of(cls, settings: Settings, base: str, database: Database, telemetry: Telemetry) -> Bookkeeping:
@@ -44,4 +46,4 @@ class Bookkeeping:
             engine=f"graftwork/{__version__} torch/{version('torch')} {settings.dtype}",
         )
         recordings = Recordings(database, can_seal=vault.can_seal)
-        return cls(recorder, records, recordings, Feedbacks(database), UsageReport(database))
+        return cls(recorder, records, recordings, Feedbacks(database), UsageReport(database), Diffs(database, vault))

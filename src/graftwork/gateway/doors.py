@@ -148,6 +148,8 @@ DOORS: Final[Mapping[Door, Right | None]] = {
     ("GET", "/predictions"): Right.READ,
     ("GET", "/predictions/{request_id}"): Right.READ,
     ("DELETE", "/predictions"): Right.ADMINISTER,
+    ("GET", "/shadows"): Right.READ,
+    ("GET", "/shadows/report"): Right.READ,
     ("GET", "/recording"): Right.READ,
     ("PUT", "/recording"): Right.ADMINISTER,
     ("GET", "/usage"): Right.READ,

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from graftwork.access.principal import Principal
 from graftwork.db.canonical import sha256
-from graftwork.engine.request import ChatPrompt, Delta, GenerationRequest, Pooled, PoolingRequest, Prompt
+from graftwork.engine.request import (
+    AdapterHandle,
+    ChatPrompt,
+    Delta,
+    GenerationRequest,
+    Pooled,
+    PoolingRequest,
+    Prompt,
+)
 from graftwork.engine.sampling_params import SamplingParams
+from graftwork.gateway.answer_rows import AnswerRows, known_first
 from graftwork.gateway.answer_shape import Choice
 from graftwork.protocol.errors import kind_of
 from graftwork.traffic.decision import Decision
@@ -22,16 +31,8 @@ from graftwork.traffic.records.recording import Recording
 #: Longest names and ids that are kept of what callers make up, in characters.
 LONGEST = 256
 _DEFAULTS = SamplingParams().__dict__
-
-
-@dataclass(slots=True)
-class _Row:
-    """One answer as it comes."""
-
-    text: list[str] = field(default_factory=list)
-    last: Delta | None = None
-    logprob: float = 0.0
-    rated: int = 0  # tokens of which `logprob` is the sum
+#: The same prompts again, for another version.
+Again = Callable[[AdapterHandle], Awaitable[Sequence[GenerationRequest]]]
 
 
 @dataclass
@@ -63,13 +64,14 @@ class Draft:
     choices: Sequence[Choice] = ()
     prompts: list[Prompt] = field(default_factory=list)
     params: SamplingParams | None = None
+    #: How a copy of the request is made; None: it is of a kind that is not copied.
+    again: Again | None = None
     settled: bool = False
 
     def __post_init__(self) -> None:
-        self._rows: list[_Row] = []
-        self._open = 0
+        self.rows = AnswerRows(0)
         self._pooled: Sequence[Pooled] | None = None
-        self._first = self._queued = None  # type: float | None
+        self._queued: float | None = None
         self.failure: BaseException | None = None
 
     def chose(self, decision: Decision, base_digest: str) -> None:
@@ -79,21 +81,11 @@ class Draft:
         """These are given to the engine."""
         self.prompts = [one.prompt for one in requests[:: self.choices_per_prompt]]
         self.params = requests[0].params if requests else None
-        self._rows, self._open = [_Row() for _ in requests], len(requests)
+        self.rows = AnswerRows(len(requests))
 
     def took(self, index: int, delta: Delta) -> None:
         """A step added this to the answer with this index."""
-        if self._first is None:
-            self._first, self._queued = time.perf_counter(), delta.queued_s
-        row = self._rows[index]
-        row.text.append(delta.text)
-        row.last = delta
-        for one in delta.logprobs[-len(delta.token_ids) :] if delta.logprobs and delta.token_ids else ():
-            if one.logprob is not None:
-                row.logprob += one.logprob
-                row.rated += 1
-        if delta.finish_reason is not None:
-            self._open -= 1
+        self.rows.took(index, delta)
 
     def pools(self, requests: Sequence[PoolingRequest]) -> None:
         """These are given to the engine."""
@@ -107,9 +99,14 @@ class Draft:
         self.failure = error
 
     @property
+    def kept_user(self) -> str | None:
+        """As much of the user's name as is kept."""
+        return _kept(self.user_id)
+
+    @property
     def complete(self) -> bool:
         """Whether the engine has given the whole answer."""
-        return self._pooled is not None or (bool(self._rows) and not self._open)
+        return self._pooled is not None or self.rows.complete
 
     def entry(self, status: int, *, gone: bool = False) -> Entry:
         """What is to be written, now that the request has ended with this status, or its caller is gone."""
@@ -131,8 +128,8 @@ class Draft:
 
     def _record(self, status: int, outcome: Outcome) -> Record:
         now, decision, finish = time.perf_counter(), self.decision, self._finish_reason()
-        firsts = [row.last for row in self._rows[:: self.choices_per_prompt] if row.last is not None]
-        pooled, rated = self._pooled or (), sum(row.rated for row in self._rows)
+        firsts = [last for last in self.rows.lasts[:: self.choices_per_prompt] if last is not None]
+        pooled, queued = self._pooled or (), self.rows.queued_s if self._pooled is None else self._queued
         return Record(
             tenant=self.principal.tenant,
             request_id=self.request_id,
@@ -144,7 +141,7 @@ class Draft:
             outcome=outcome,
             status=status,
             key_id=self.principal.key,
-            user_id=_kept(self.user_id),
+            user_id=self.kept_user,
             session_id=_kept(self.session_id),
             asked=_kept(self.asked),
             task=self.task,
@@ -154,15 +151,15 @@ class Draft:
             engine=self.engine,
             sampling=_given(self.params),
             streamed=self.streamed,
-            choices=len(self._rows) or len(pooled),
+            choices=len(self.rows) or len(pooled),
             prompt_tokens=sum(one.prompt_tokens for one in firsts) + sum(one.prompt_tokens for one in pooled),
-            output_tokens=sum(row.last.completion_tokens for row in self._rows if row.last is not None),
+            output_tokens=self.rows.output_tokens,
             cached_tokens=sum(one.cached_tokens for one in firsts),
-            queue_s=self._queued,
-            ttft_s=None if self._first is None else self._first - self.began,
+            queue_s=queued,
+            ttft_s=None if self.rows.first is None else self.rows.first - self.began,
             error=None if self.failure is None else kind_of(self.failure).code,
             finish_reason=finish,
-            mean_logprob=sum(row.logprob for row in self._rows) / rated if rated else None,
+            mean_logprob=self.rows.mean_logprob,
             format_valid=self._format_valid(finish, outcome),
         )
 
@@ -172,15 +169,14 @@ class Draft:
         return self.format_valid
 
     def _finish_reason(self) -> str | None:
-        """Of the answers the one that a reader should know first: that one was cut off."""
-        told: list[str | None] = [row.last.finish_reason if row.last is not None else None for row in self._rows]
+        told = self.rows.finish_reasons
         if self.choices:
             told = [choice.finish(reason) for choice, reason in zip(self.choices, told, strict=True)]
-        return "length" if "length" in told else next((reason for reason in told if reason), None)
+        return known_first(told)
 
     def _answer(self) -> list[str] | None:
-        if self._rows:
-            return ["".join(row.text) for row in self._rows]
+        if len(self.rows):
+            return self.rows.texts
         classes = [one for one in self._pooled or () if one.labels]
         return [one.labels[one.values.index(max(one.values))] for one in classes] or None
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -12,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from graftwork.adapters.companions.companions import NO_COMPANIONS
 from graftwork.engine.grammar import Grammar
-from graftwork.engine.request import ChatPrompt, GenerationRequest, Prompt
+from graftwork.engine.request import AdapterHandle, ChatPrompt, GenerationRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.gateway.answer_shape import AnswerShape, Choice, Envelope
 from graftwork.gateway.choosing import Chosen, choose_for
@@ -24,7 +25,7 @@ from graftwork.gateway.sampling import choice_params
 from graftwork.gateway.services import Services, services_of
 from graftwork.gateway.shapes import CHAT, TEXT
 from graftwork.gateway.streaming import events, whole
-from graftwork.gateway.tool_use import tool_use
+from graftwork.gateway.tool_use import ToolUse, tool_use
 from graftwork.protocol.answers import ChatAnswer, ChatChunk, CompletionAnswer, CompletionChunk
 from graftwork.protocol.chat import ChatRequest
 from graftwork.protocol.completions import CompletionRequest
@@ -62,23 +63,16 @@ async def _answer(
     prompts: Sequence[Prompt],
     shape: AnswerShape,
 ) -> Response:
-    signature, handle = chosen.signature, chosen.adapter
+    signature, draft = chosen.signature, chosen.draft
     envelope, logprobs = Envelope(shape, signature, body.choices), body.alternatives is not None
-    own = handle is not None and body.companions != "base"
-    companions = await chosen.engine.companions(handle) if handle and own else NO_COMPANIONS
-    limits = signature.decision.defaults.limits
-    params = [limited(one, limits) for one in choice_params(body, companions.defaults)]
-    if chosen.draft.recording.logprobs:
-        params = [replace(one, logprobs=0) if one.logprobs is None else one for one in params]
-    tools = await tool_use(chosen, body) if isinstance(body, ChatRequest) else None
-    grammar = Grammar(*body.form) if body.form is not None else None
-    grammar = tools.grammar(grammar) if tools is not None else grammar
-    requests = _generation_requests(signature.request_id, prompts, body, params, chosen, grammar)
+    asked = await _asked(body, chosen, prompts)
+    requests, tools = asked.requests, asked.tools
     choices = [Choice(reader=tools.reader() if tools is not None else None) for _ in requests]
-    draft = chosen.draft
-    draft.template = companions.chat_template if isinstance(body, ChatRequest) else None
+    draft.template = asked.template
     draft.streamed, draft.form_asked = bool(body.stream), body.form is not None
     draft.choices_per_prompt, draft.choices = body.choices, choices
+    if signature.decision.shadows:
+        draft.again = partial(_again, body, chosen, prompts)
     pieces = services.generations.run(chosen.engine, requests, chosen.model, draft)
     if not body.stream:
         answer: dict[str, Any] = await unless_gone(request.receive, whole(pieces, envelope, choices, logprobs=logprobs))
@@ -87,6 +81,36 @@ async def _answer(
     first = await unless_gone(request.receive, pieces.__anext__())
     stream = events(first, pieces, envelope, choices, logprobs=logprobs, include_usage=body.include_usage)
     return EventStream(stream, source=pieces, headers=signature.headers())
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the engine is asked for, for one request."""
+
+    requests: list[GenerationRequest]
+    tools: ToolUse | None
+    template: str | None  #: source of the adapter's own chat template
+
+
+async def _asked(body: ChatRequest | CompletionRequest, chosen: Chosen, prompts: Sequence[Prompt]) -> _Asked:
+    handle, decision = chosen.adapter, chosen.signature.decision
+    own = handle is not None and body.companions != "base"
+    companions = await chosen.engine.companions(handle) if handle and own else NO_COMPANIONS
+    params = [limited(one, decision.defaults.limits) for one in choice_params(body, companions.defaults)]
+    if chosen.draft.recording.logprobs:
+        params = [replace(one, logprobs=0) if one.logprobs is None else one for one in params]
+    tools = await tool_use(chosen, body) if isinstance(body, ChatRequest) else None
+    grammar = Grammar(*body.form) if body.form is not None else None
+    grammar = tools.grammar(grammar) if tools is not None else grammar
+    requests = _generation_requests(chosen.signature.request_id, prompts, body, params, chosen, grammar)
+    return _Asked(requests, tools, companions.chat_template if isinstance(body, ChatRequest) else None)
+
+
+async def _again(
+    body: ChatRequest | CompletionRequest, chosen: Chosen, prompts: Sequence[Prompt], handle: AdapterHandle
+) -> Sequence[GenerationRequest]:
+    """The same of another version, with what that brings along."""
+    return (await _asked(body, replace(chosen, adapter=handle), prompts)).requests
 
 
 def _generation_requests(

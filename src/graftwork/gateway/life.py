@@ -34,7 +34,8 @@ def lifespan_of(
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None, None]:
         starting = asyncio.ensure_future(services.engine.start(_pins(services)))
         look, swept = partial(_look, services.snapshots), services.books.recorder.keep_swept
-        beside = (look, services.steering.run, services.delivering.run, swept, partial(keep_swept, services.sessions))
+        sessions, copies = partial(keep_swept, services.sessions), services.shadowing.run
+        beside = (look, services.steering.run, services.delivering.run, swept, sessions, copies)
         tasks = [asyncio.ensure_future(one()) for one in beside] if services.engine.wanted else []
         if not in_background:
             await starting
@@ -51,8 +52,8 @@ def lifespan_of(
             await services.engine.stop()
             for one in (services.task_prompts, services.task_forms):
                 await asyncio.to_thread(one.close)
-            await asyncio.to_thread(services.books.recorder.close)
-            await asyncio.to_thread(services.sessions.close)
+            for books in (services.books.recorder, services.sessions, services.shadowing):
+                await asyncio.to_thread(books.close)
             database.close()
 
     return lifespan

@@ -29,6 +29,7 @@ from graftwork.gateway.generation import Generations
 from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.quota_keeper import QuotaKeeper
 from graftwork.gateway.services import Services
+from graftwork.gateway.shadowing import Shadowing
 from graftwork.gateway.steering import steered
 from graftwork.gateway.task_prompts import TaskForms, TaskPrompts
 from graftwork.models.base import PreparedBase
@@ -120,6 +121,7 @@ def make_services(
     hooks, delivering = delivered(
         settings, database, lambda: snapshots.current().position, lambda status: attempts.labels(status).inc()
     )
+    books = Bookkeeping.of(settings, base, database, telemetry)
     telemetry.watch_engine(lambda: _with_copies(slot.stats(), copies))
     telemetry.watch_rollouts(lambda: told_of(snapshots.current()))
     partial_uploads, forms = Uploads(settings.uploads), FormFiles(settings.forms)
@@ -169,6 +171,14 @@ def make_services(
         rollouts=moving,
         kept=kept,
         steering=steering,
+        shadowing=Shadowing(
+            slot,
+            books.diffs,
+            telemetry,
+            most=settings.shadow_queue,
+            at_once=settings.shadow_at_once,
+            timeout_s=settings.shadow_timeout_s,
+        ),
         webhooks=hooks,
         delivering=delivering,
         engine=slot,

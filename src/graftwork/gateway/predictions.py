@@ -67,12 +67,15 @@ async def list_predictions(
 @router.get("/predictions/{request_id}", openapi_extra=ours({200: ExplainedAnswer}, errors=(400, 404)))
 async def explain(request: Request, request_id: str) -> Response:
     """All that is known of one answer: its record, feedback, and how its adapters stood when it was decided."""
-    books, tenant, wanted = services_of(request).books, tenant_of(request), request_id_in(request_id)
+    services, tenant, wanted = services_of(request), tenant_of(request), request_id_in(request_id)
+    books = services.books
     try:
         found = await run_in_threadpool(books.records.explain, tenant, wanted)
     except NotFound:
         await books.recorder.flush()  # it may have been answered a moment ago
         found = await run_in_threadpool(books.records.explain, tenant, wanted)
+    await services.shadowing.flush()
+    shadows = await run_in_threadpool(books.diffs.of_request, tenant, found.record.request_id)
     return JSONResponse(
         {
             "prediction": found.record.to_json(),
@@ -80,18 +83,21 @@ async def explain(request: Request, request_id: str) -> Response:
             "feedback": [one.to_json() for one in found.feedback],
             "decided_by": [one.to_json() for one in found.decided_by],
             "history": [one.to_json() for one in found.history],
+            "shadows": [{**one.to_json(), "text": text} for one, text in shadows],
         }
     )
 
 
 @router.delete("/predictions", openapi_extra=ours({200: ForgottenAnswer}, errors=(400, 403)))
 async def forget(request: Request, user: str = Query(min_length=1, max_length=MAX_CALLED)) -> Response:
-    """Delete every record of a user with its hashes, texts, feedback and sessions; sums of usage stay."""
-    books, sessions = services_of(request).books, services_of(request).sessions
+    """Delete every record of a user with its hashes, texts, copies, feedback and sessions; sums of usage stay."""
+    services, tenant = services_of(request), tenant_of(request)
+    books, sessions = services.books, services.sessions
     await books.recorder.flush()
+    await services.shadowing.forget(tenant, user)
     await run_in_threadpool(sessions.flush)
-    gone = await run_in_threadpool(books.records.forget, tenant_of(request), user, actor=actor_of(request))
-    sessions.forget(tenant_of(request))
+    gone = await run_in_threadpool(books.records.forget, tenant, user, actor=actor_of(request))
+    sessions.forget(tenant)
     return JSONResponse({"deleted": gone})
 
 

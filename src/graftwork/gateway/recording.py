@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -127,10 +127,13 @@ class Recorder:
 
 
 class Recorded:
-    """The layer that sees answers leave: it settles each draft before the end of its answer does."""
+    """The layer that sees answers leave: it settles each draft before the end of its answer does.
 
-    def __init__(self, app: ASGIApp, recorder: Recorder) -> None:
-        self._app, self._recorder = app, recorder
+    `ended` is told of each draft when its answer has left, or its caller has.
+    """
+
+    def __init__(self, app: ASGIApp, recorder: Recorder, ended: Callable[[Draft], None]) -> None:
+        self._app, self._recorder, self._ended = app, recorder, ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -146,6 +149,8 @@ class Recorded:
             draft: Draft | None = scope["state"].get("draft")
             if draft is not None and not draft.settled:
                 self._recorder.leave(draft, gone=gone)
+            if draft is not None and not answer.withheld:
+                self._ended(draft)
 
 
 class _Answer:
@@ -156,9 +161,14 @@ class _Answer:
         self._status = 0
         self._failed = False
 
+    @property
+    def withheld(self) -> bool:
+        """Whether an error was sent in its place."""
+        return self._failed
+
     async def send(self, message: Message) -> None:
         if self._failed:
-            return  # an error was sent in its place
+            return
         starts = message["type"] == "http.response.start"
         if starts:
             self._status = message["status"]

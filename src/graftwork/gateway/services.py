@@ -20,6 +20,7 @@ from graftwork.gateway.generation import Generations
 from graftwork.gateway.kept_warm import KeptWarm
 from graftwork.gateway.poolings import Poolings
 from graftwork.gateway.quota_keeper import QuotaKeeper
+from graftwork.gateway.shadowing import Shadowing
 from graftwork.gateway.steering import Steering
 from graftwork.gateway.task_prompts import TaskForms, TaskPrompts
 from graftwork.registry.base_push import BasePushes
@@ -88,6 +89,7 @@ class Services:
     rollouts: Rollouts
     kept: KeptWarm
     steering: Steering
+    shadowing: Shadowing
     webhooks: Webhooks
     delivering: Delivering
     engine: EngineSlot

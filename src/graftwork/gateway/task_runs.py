@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import APIRouter
@@ -17,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from graftwork.access.names import DEFAULT
 from graftwork.adapters.companions.companions import NO_COMPANIONS
 from graftwork.engine.grammar import Grammar
-from graftwork.engine.request import Delta, GenerationRequest, Prompt
+from graftwork.engine.request import AdapterHandle, Delta, GenerationRequest, Prompt
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.errors import (
     Forbidden,
@@ -63,7 +64,11 @@ async def run_task(request: Request) -> Response:
     body = await read_json(request, services.settings.max_body_bytes, TaskRequest)
     task = services.snapshots.current().part(LiveTasks).get(tenant_of(request), body.task)
     chosen = await _choose(request, services, body, task)
-    run = await _run_of(services, task, chosen, with_companions(body, chosen.signature.decision))
+    body, draft = with_companions(body, chosen.signature.decision), chosen.draft
+    run = await _run_of(services, task, chosen, body)
+    draft.template = run.template
+    if chosen.signature.decision.shadows:
+        draft.again = partial(_again, services, task, chosen, body)
     outcomes = await unless_gone(request.receive, run.all(body.each))
     head = {
         "id": f"task-{chosen.signature.request_id}",
@@ -74,7 +79,7 @@ async def run_task(request: Request) -> Response:
         "graftwork": chosen.signature.to_json(),
     }
     if run.grammar is not None:
-        chosen.draft.format_valid = not any(isinstance(one.error, UnreadableAnswer) for one in outcomes)
+        draft.format_valid = not any(isinstance(one.error, UnreadableAnswer) for one in outcomes)
     made = _alone(outcomes[0]) if body.text is not None else _all(outcomes)
     status = kind_of(outcomes[0].error).status if body.text is not None and outcomes[0].error else 200
     return JSONResponse({**head, **made}, status, headers=chosen.signature.headers())
@@ -124,16 +129,23 @@ class TaskRun:
     params: SamplingParams
     grammar: Grammar | None
     own: bool  #: whether what the adapter carries is used
+    template: str | None  #: source of the adapter's own chat template, where it is used
 
     async def all(self, inputs: Sequence[TaskInput]) -> list[Outcome]:
         """Of each input, in order; cancelling it frees every row."""
-        prompts = await _together(self._filled(given) for given in inputs)
-        asked = [(index, one) for index, one in enumerate(prompts) if not isinstance(one, GraftworkError)]
-        requests = [self._request(index, prompt) for index, prompt in asked]
+        prompts, requests = await self.requests(inputs)
         streams = self.services.generations.each(self.chosen.engine, requests, self.chosen.model, self.chosen.draft)
         turn = asyncio.Semaphore(AT_ONCE)
         answered = iter(await _together(self._answered(stream, turn) for stream in streams))
         return [Outcome(Choice(), error=one) if isinstance(one, GraftworkError) else next(answered) for one in prompts]
+
+    async def requests(
+        self, inputs: Sequence[TaskInput]
+    ) -> tuple[list[Prompt | GraftworkError], list[GenerationRequest]]:
+        """The prompt of each input, or what is wrong with it; and what the engine is asked for those that have one."""
+        prompts = await _together(self._filled(given) for given in inputs)
+        asked = [(index, one) for index, one in enumerate(prompts) if not isinstance(one, GraftworkError)]
+        return prompts, [self._request(index, prompt) for index, prompt in asked]
 
     async def _filled(self, given: TaskInput) -> Prompt | GraftworkError:
         spec = self.task.spec
@@ -186,10 +198,18 @@ async def _run_of(services: Services, task: Task, chosen: Chosen, body: TaskRequ
     params = limited(task_params(spec.sampling, companions.defaults), limits)
     if limits.max_tokens is not None and params.max_tokens is not None:
         params = replace(params, max_tokens=min(params.max_tokens, limits.max_tokens))
-    chosen.draft.template = companions.chat_template if spec.prompt.text is None else None
     if chosen.draft.recording.logprobs:
         params = replace(params, logprobs=0)
-    return TaskRun(services, task, chosen, params, grammar_of(spec.output), own)
+    template = companions.chat_template if spec.prompt.text is None else None
+    return TaskRun(services, task, chosen, params, grammar_of(spec.output), own, template)
+
+
+async def _again(
+    services: Services, task: Task, chosen: Chosen, body: TaskRequest, handle: AdapterHandle
+) -> Sequence[GenerationRequest]:
+    """The same inputs for another version."""
+    run = await _run_of(services, task, replace(chosen, adapter=handle), body)
+    return (await run.requests(body.each))[1]
 
 
 def _alone(outcome: Outcome) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from graftwork.protocol.registry import OurBody
 from graftwork.protocol.registry_answers import AliasAnswer, EventAnswer
 from graftwork.protocol.resource import ApiVersion, Resource
 from graftwork.protocol.retention import MAX_DAYS
+from graftwork.protocol.shadows import SaidDiffAnswer
 
 OutcomeName = Literal["ok", "error", "aborted", "refused"]
 MAX_ID = 64
@@ -121,6 +122,7 @@ class ExplainedAnswer(Shape):
     feedback: list[FeedbackAnswer]
     decided_by: list[EventAnswer]
     history: list[PastAnswer]
+    shadows: list[SaidDiffAnswer]
 
 
 class ForgottenAnswer(Shape):

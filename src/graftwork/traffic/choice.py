@@ -28,6 +28,7 @@ from graftwork.traffic.composition import Composition
 from graftwork.traffic.decision import Asked as Asked
 from graftwork.traffic.decision import Decision as Decision
 from graftwork.traffic.live_arms import LiveArm, LiveArms, all_answering, answering, point_in
+from graftwork.traffic.mirror import shadows_of
 from graftwork.traffic.routes.arms import USER, Arm, pick
 from graftwork.traffic.routes.route import Route
 from graftwork.traffic.routes.table import RouteTable
@@ -72,7 +73,8 @@ def choose(
         RouteRefused: a rule of the route says so.
         NotFound: no rule of the route fits, or its arm names no version.
     """
-    return _Choice(asked, tenant, base, versions, routes, rollouts, endings).made()
+    made = _Choice(asked, tenant, base, versions, routes, rollouts, endings).made()
+    return made if made.rollout is None or rollouts is None else _mirrored(made, asked, tenant, versions, rollouts)
 
 
 def require_servable(decision: Decision, *, base: str, base_digest: str) -> None:
@@ -325,6 +327,19 @@ def _moved(found: Decision, arm: LiveArm, version: Version, point: float, how: s
 def _called(found: Decision) -> str | None:
     """The adapter as a reference of the caller's names it."""
     return None if found.version is None else found.model.rpartition(":")[0]
+
+
+def _mirrored(made: Decision, asked: Asked, tenant: str, versions: Resolver, rollouts: LiveArms) -> Decision:
+    """The same with the copies that the rollout which decided has made."""
+    mirror = rollouts.mirror(tenant, made.route)
+    if mirror is None or mirror.rollout != made.rollout or made.digest is None:
+        return made
+
+    def resolve(reference: Reference) -> Version:
+        return versions.resolve(tenant, reference)
+
+    shadows = shadows_of(mirror, tenant, made.route, asked.seen.request, made.digest, resolve)
+    return replace(made, shadows=shadows) if shadows else made
 
 
 def _arm(reference: Reference, version: Version) -> str:

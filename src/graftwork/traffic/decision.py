@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from graftwork.protocol.routes import Defaults
 from graftwork.registry.versions import Version
 from graftwork.traffic.composition import Composition
+from graftwork.traffic.mirror import Shadow
 from graftwork.traffic.routes.circumstances import UNKNOWN, Circumstances
 from graftwork.traffic.routes.defaults import NO_DEFAULTS
 from graftwork.traffic.sessions.pin import Pins, Turn
@@ -56,6 +57,8 @@ class Decision:
     rollout: str | None = None
     #: What the request did to the pin of its session, where it has one and a route decided.
     turn: Turn | None = None
+    #: The copies that are to be made of the request; who asks never learns of them.
+    shadows: tuple[Shadow, ...] = ()
 
     @property
     def versions(self) -> tuple[Version, ...]:

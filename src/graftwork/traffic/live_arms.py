@@ -9,6 +9,7 @@ from typing import Protocol
 from graftwork.errors import NotFound
 from graftwork.registry.reference import Reference, parse_reference
 from graftwork.registry.versions import Version
+from graftwork.traffic.mirror import Mirror
 from graftwork.traffic.routes.arms import Arm
 from graftwork.traffic.split import point_of
 
@@ -26,6 +27,10 @@ class LiveArms(Protocol):
 
     def arms(self, tenant: str, route: str) -> Sequence[LiveArm] | None:
         """The arms of the rollout that runs there, the stable one last; None where none does. They cover [0, 1)."""
+        ...
+
+    def mirror(self, tenant: str, route: str) -> Mirror | None:
+        """What is copied of the requests there; None where nothing is."""
         ...
 
 

@@ -66,7 +66,7 @@ def test_what_is_put_is_written_in_order_and_in_batches() -> None:
 
 def test_what_is_put_is_written_soon_though_nobody_asks() -> None:
     done = threading.Event()
-    journal = Journal(lambda _: done.set(), dropped=lambda _: None, pause_s=0.01)
+    journal = Journal[Entry](lambda _: done.set(), dropped=lambda _: None, pause_s=0.01)
     journal.put(entry(1))
     assert done.wait(PATIENCE_S)
     journal.close()

@@ -26,7 +26,7 @@ def test_a_canarys_steps_are_read_in_order() -> None:
         SetWeight({"candidate": 0.005}),
     )
     assert plan == Plan.of(RolloutSpec.model_validate(told.model_dump(mode="json", by_alias=True, exclude_unset=True)))
-    assert (plan.winner, plan.strategy, plan.mirrors, plan.analyses) == ("candidate", "canary", True, ())
+    assert (plan.winner, plan.strategy, plan.analyses) == ("candidate", "canary", ())
 
 
 def test_relative_weights_are_shares_and_left_out_they_are_equal() -> None:

@@ -209,9 +209,6 @@ def test_what_a_route_cannot_be_moved_to_is_refused(bench: Bench) -> None:
 
 
 def test_what_nobody_here_can_do_is_refused_by_name(bench: Bench) -> None:
-    for strategy in (canary({"setMirror": 5}), {"shadow": {"mirror": 5}}):
-        with pytest.raises(InvalidRequest, match="nothing here sends copies"):
-            bench.start(strategy)
     with pytest.raises(InvalidRequest, match="no template unknown"):
         bench.start(canary({"analysis": {"name": "unknown"}}))
     with pytest.raises(InvalidRequest, match="nothing here judges"):

@@ -126,6 +126,9 @@ class Rollout:
         candidate = LiveArm("candidate", "old:1.1.0", slices[:1], "sha256:" + "4" * 64, "it/1")
         return [candidate, LiveArm("stable", "old", slices[1:], self._digest, "it/1")]
 
+    def mirror(self, tenant: str, route: str) -> None:
+        return None
+
 
 def live(table: RouteTable, rollout: Rollout, model: str) -> set[tuple[str, str]]:
     def one(seen: Circumstances) -> Decision:

@@ -48,6 +48,9 @@ class Canary:
 
         return [arm("a", "old:1.1.0", CANARY), arm("b", "old:1.2.0", OTHER), arm("stable", "old@production", STABLE)]
 
+    def mirror(self, tenant: str, route: str) -> None:
+        return None
+
     def ending(self, tenant: str, route: str, rollout: str) -> Ending | None:
         return self.ended if rollout == f"old/{self.revision}" else None
 

@@ -10,7 +10,15 @@ from graftwork.db.schema.ground import HEAD, metadata
 from graftwork.db.schema.lifecycle import approvals, deprecations, hold_releases, holds, policies, retention_rules
 from graftwork.db.schema.lineage import documents, lineage_edges, lineage_nodes, signatures
 from graftwork.db.schema.log import events, idempotency_keys, leases
-from graftwork.db.schema.predictions import feedback, prediction_texts, predictions, recordings, usage_days
+from graftwork.db.schema.predictions import (
+    feedback,
+    prediction_texts,
+    predictions,
+    recordings,
+    shadow_diffs,
+    shadow_texts,
+    usage_days,
+)
 from graftwork.db.schema.search import evaluations, facts, metrics, tags, texts
 from graftwork.db.schema.sessions import session_pins
 from graftwork.db.schema.traffic import resource_revisions, resources, rollout_arms, rollout_steps, rollouts
@@ -50,6 +58,8 @@ __all__ = [
     "rollout_steps",
     "rollouts",
     "session_pins",
+    "shadow_diffs",
+    "shadow_texts",
     "signatures",
     "tags",
     "tenants",

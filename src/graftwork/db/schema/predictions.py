@@ -88,6 +88,64 @@ feedback = Table(
     ForeignKeyConstraint(["tenant", "request_id"], ["predictions.tenant", "predictions.request_id"]),
 )
 
+#: How a version would have answered beside the one that did; they go with the records of their requests.
+shadow_diffs = Table(
+    "shadow_diffs",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("request_id", String(64), nullable=False),
+    Column("arm", Name, nullable=False),
+    Column("at", Timestamp, nullable=False),  # when the request came
+    Column("door", String(64), nullable=False),
+    Column("route", Text, nullable=False),
+    Column("rollout", Text, nullable=False),
+    Column("user_id", Text, nullable=True),
+    Column("model", Text, nullable=False),  # the version that answered
+    Column("digest", Digest, nullable=False),
+    Column("shadow_model", Text, nullable=False),
+    Column("shadow_digest", Digest, nullable=False),
+    Column("outcome", String(16), nullable=False),  # of the copy
+    Column("error", Text, nullable=True),
+    Column("sampled", Boolean, nullable=False),
+    Column("exact", Boolean, nullable=True),  # None from here on: there was nothing to compare, or it is not known
+    Column("normalised", Boolean, nullable=True),
+    Column("similarity", Float(53), nullable=True),
+    Column("length_ratio", Float(53), nullable=True),
+    Column("latency_s", Float(53), nullable=True),
+    Column("shadow_latency_s", Float(53), nullable=True),
+    Column("output_tokens", Count, nullable=False),
+    Column("shadow_output_tokens", Count, nullable=False),
+    Column("mean_logprob", Float(53), nullable=True),
+    Column("shadow_mean_logprob", Float(53), nullable=True),
+    Column("finish_reason", String(16), nullable=True),
+    Column("shadow_finish_reason", String(16), nullable=True),
+    Column("empty", Boolean, nullable=False),
+    Column("repetitive", Boolean, nullable=False),
+    Column("refusal", Boolean, nullable=False),
+    Column("answer_hash", String(96), nullable=True),
+    Column("shadow_hash", String(96), nullable=True),
+    PrimaryKeyConstraint("tenant", "request_id", "arm"),
+    Index(None, "tenant", "at", "request_id"),
+    Index(None, "tenant", "route", "at"),
+    Index(None, "tenant", "user_id"),
+)
+
+#: What copies said, where a tenant wants texts kept: sealed under the tenant's key.
+shadow_texts = Table(
+    "shadow_texts",
+    metadata,
+    Column("tenant", Name, nullable=False),
+    Column("request_id", String(64), nullable=False),
+    Column("arm", Name, nullable=False),
+    Column("at", Timestamp, nullable=False),
+    Column("sealed", Text, nullable=False),  # base64
+    PrimaryKeyConstraint("tenant", "request_id", "arm"),
+    ForeignKeyConstraint(
+        ["tenant", "request_id", "arm"], ["shadow_diffs.tenant", "shadow_diffs.request_id", "shadow_diffs.arm"]
+    ),
+    Index(None, "tenant", "at"),
+)
+
 #: What was used, by day in UTC: sums that stay when their records go.
 usage_days = Table(
     "usage_days",

@@ -12,10 +12,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from graftwork.errors import GraftworkError, Unavailable
-from graftwork.traffic.records.entry import Entry
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +25,24 @@ MOST_BYTES: Final = 64 << 20
 #: Pause after a write that failed, in seconds.
 RETRY_S: Final = 1.0
 
-_Waiting = tuple[Entry | None, Future[None] | None]
+
+class Sized(Protocol):
+    """What is to be written."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it holds."""
+        ...
 
 
-class Journal:
+Entry = TypeVar("Entry", bound=Sized)
+
+
+class Journal(Generic[Entry]):
     """For use from any thread; its own starts with the first entry.
 
     Args:
+        what: what entries are, for the log.
         write: writes a batch, whole or not at all; Unavailable means not now.
         dropped: told how many entries will never be written.
     """
@@ -42,13 +52,14 @@ class Journal:
         write: Callable[[Sequence[Entry]], None],
         *,
         dropped: Callable[[int], None],
+        what: str = "records of answers",
         pause_s: float = PAUSE_S,
         most: int = MOST,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        self._write, self._dropped = write, dropped
+        self._write, self._dropped, self._what = write, dropped, what
         self._pause_s, self._most, self._most_bytes = pause_s, most, most_bytes
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[tuple[Entry | None, Future[None] | None]] = deque()
         self._bytes = 0
         self._urgent = 0  # of those that wait: somebody waits for them
         self._change = threading.Condition()
@@ -82,7 +93,7 @@ class Journal:
             left = sum(entry is not None for entry, _ in self._waiting)
             self._waiting.clear()
         if left:
-            log.error("%d records of answers were not written: the server ends.", left)
+            log.error("%d %s were not written: the server ends.", left, self._what)
             self._dropped(left)
 
     def check(self) -> None:
@@ -125,7 +136,7 @@ class Journal:
                     if future is not None:
                         future.set_result(None)
 
-    def _next(self) -> list[_Waiting] | None:
+    def _next(self) -> list[tuple[Entry | None, Future[None] | None]] | None:
         """The next batch, when its time has come; None when all is written and nothing more comes."""
         with self._change:
             self._change.wait_for(lambda: self._waiting or self._closed)
@@ -140,12 +151,13 @@ class Journal:
         # A caller that has gone meanwhile takes nothing back: the entry is written all the same.
         return [(entry, _running(future)) for entry, future in batch]
 
-    def _failed(self, batch: list[_Waiting], error: Exception) -> None:
+    def _failed(self, batch: list[tuple[Entry | None, Future[None] | None]], error: Exception) -> None:
         """Tell who waits; keep the others for later, where there is a later."""
         again = isinstance(error, Unavailable)
         log.log(
             logging.WARNING if isinstance(error, GraftworkError) else logging.ERROR,
-            "records of answers cannot be written%s: %s",
+            "%s cannot be written%s: %s",
+            self._what,
             ", and are tried again" if again else "",
             error,
             exc_info=None if again else error,

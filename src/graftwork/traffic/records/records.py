@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -14,7 +14,7 @@ from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.access.events import Event
 from graftwork.db import Database, Transaction
-from graftwork.db.schema import feedback, prediction_texts, predictions
+from graftwork.db.schema import feedback, prediction_texts, predictions, shadow_diffs, shadow_texts
 from graftwork.errors import InvalidRequest, NotFound
 from graftwork.registry.page import Page, check_page_size
 from graftwork.traffic.observation import Observation
@@ -29,8 +29,15 @@ from graftwork.traffic.sessions.rows import forget as forget_pins
 FORGOTTEN: Final = "predictions.forgotten"
 #: Rows that go in one transaction, so that nobody waits long for his turn.
 AT_ONCE: Final = 500
-#: A record's tables, those that hang on it first.
-_HANGING = (prediction_texts, feedback, predictions)
+#: What goes with rows of a table, what hangs on others first. How copies differed goes by itself, as long after its
+#: request as its record: it is written later, and whether the record was or not.
+_GOING: Final[Mapping[Table, Sequence[Table]]] = {
+    prediction_texts: (prediction_texts,),
+    predictions: (prediction_texts, feedback, predictions),
+    shadow_texts: (shadow_texts,),
+    shadow_diffs: (shadow_texts, shadow_diffs),
+}
+_BY_TENANT: Final = (predictions, shadow_diffs)
 _TOKEN = re.compile(r"([0-9TZ:.-]{27})~(\w{1,64})", re.ASCII)
 
 
@@ -130,25 +137,30 @@ class Records:
             return observations(tx, where, limit=limit)
 
     def forget(self, tenant: str, user: str, *, actor: str) -> int:
-        """Delete every record of a user with its hashes, texts and feedback, and what the user's sessions keep to; how
-        many records there were.
+        """Delete every record of a user with its hashes, texts, copies and feedback, and what the user's sessions keep
+        to; how many records there were.
 
         Usage stays, which has no users. The event does not name the user either: it has a keyed hash of him.
         """
-        gone = 0
+        copies, gone = 0, 0
+        while (batch := self._forget(shadow_diffs, tenant, user)) > 0:
+            copies += batch
         while True:
             with self._database.transaction() as tx:
-                own = and_(predictions.c.tenant == tenant, predictions.c.user_id == user)
-                batch = _delete(tx, tenant, own)
+                batch = _delete(tx, predictions, tenant, user)
                 gone += batch
                 if batch < AT_ONCE:
                     pins = forget_pins(tx, tenant, user)
-                    if gone or pins:
+                    if gone or copies or pins:
                         at = timestamp(self._clock())
                         hashed = self._vault.hasher(tenant, lambda: secret_of(tx, tenant, at=at))  # noqa: B023
                         payload = {"user": hashed(user.encode("utf-8", "surrogatepass")), "records": gone, "pins": pins}
                         events.append(tx, tenant, actor, FORGOTTEN, SUBJECT, payload, at=at)
                     return gone
+
+    def _forget(self, table: Table, tenant: str, user: str) -> int:
+        with self._database.transaction() as tx:
+            return _delete(tx, table, tenant, user)
 
     def sweep(self) -> int:
         """Let go what its tenant keeps no longer, a few rows at a time; how many records went."""
@@ -159,8 +171,11 @@ class Records:
             kept = recording_of(tx, tenant)
         now = self._clock()
         days = kept.text_days if kept.keep_text else 0
-        self._let_go(tenant, prediction_texts, timestamp(now - timedelta(days=days)))
-        return self._let_go(tenant, predictions, timestamp(now - timedelta(days=kept.keep_days)))
+        for table in (prediction_texts, shadow_texts):
+            self._let_go(tenant, table, timestamp(now - timedelta(days=days)))
+        before = timestamp(now - timedelta(days=kept.keep_days))
+        self._let_go(tenant, shadow_diffs, before)
+        return self._let_go(tenant, predictions, before)
 
     def _let_go(self, tenant: str, table: Table, before: str) -> int:
         gone, batch = 0, AT_ONCE
@@ -170,22 +185,22 @@ class Records:
                 ids = tx.execute(old).scalars().all()
             if ids:
                 with self._database.transaction() as tx:
-                    for one in (prediction_texts,) if table is prediction_texts else _HANGING:
+                    for one in _GOING[table]:
                         tx.execute(delete(one).where(_of(one, tenant, ids)))
             batch = len(ids)
             gone += batch
         return gone
 
     def _tenants(self) -> Iterator[str]:
-        """Those that have records, each found by the primary key."""
+        """Those that have any, each found by the primary key."""
         last = ""
         while True:
             with self._database.reading() as tx:
-                query = select(func.min(predictions.c.tenant)).where(predictions.c.tenant > last)
-                found = tx.execute(query).scalar()
-            if found is None:
+                queries = [select(func.min(one.c.tenant)).where(one.c.tenant > last) for one in _BY_TENANT]
+                found = [tenant for query in queries if (tenant := tx.execute(query).scalar()) is not None]
+            if not found:
                 return
-            last = found
+            last = min(found)
             yield last
 
 
@@ -196,12 +211,13 @@ def _one(tx: Transaction, tenant: str, request_id: str) -> Record:
     return Record.from_row(row)
 
 
-def _delete(tx: Transaction, tenant: str, which: ColumnElement[bool]) -> int:
-    """Delete some of them, with what hangs on them; how many."""
-    ids = tx.execute(select(predictions.c.request_id).where(which).limit(AT_ONCE)).scalars().all()
+def _delete(tx: Transaction, table: Table, tenant: str, user: str) -> int:
+    """Delete some of a user's, with what hangs on them; how many."""
+    own = and_(table.c.tenant == tenant, table.c.user_id == user)
+    ids = tx.execute(select(table.c.request_id).where(own).limit(AT_ONCE)).scalars().all()
     if ids:
-        for table in _HANGING:
-            tx.execute(delete(table).where(_of(table, tenant, ids)))
+        for one in _GOING[table]:
+            tx.execute(delete(one).where(_of(one, tenant, ids)))
     return len(ids)
 
 

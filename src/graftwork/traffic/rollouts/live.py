@@ -9,6 +9,7 @@ from typing import Any
 from graftwork.db import Transaction
 from graftwork.registry.snapshot import Changed, Snapshot
 from graftwork.traffic.live_arms import LiveArm
+from graftwork.traffic.mirror import Mirror
 from graftwork.traffic.rollouts import rows
 from graftwork.traffic.rollouts.rollout import Rollout
 from graftwork.traffic.rollouts.subjects import route_in
@@ -27,6 +28,11 @@ class LiveRollouts:
         """The arms of a route, the stable one last; their slices cover [0, 1). None where nothing is rolled out."""
         found = self.by_route.get((tenant, route))
         return None if found is None else found.live_arms
+
+    def mirror(self, tenant: str, route: str) -> Mirror | None:
+        """What is copied of the requests of a route."""
+        found = self.by_route.get((tenant, route))
+        return None if found is None else found.mirror
 
 
 def read_live(tx: Transaction, known: Any, changed: Changed) -> LiveRollouts:

@@ -102,10 +102,6 @@ class Plan:
         own = [step for step in self.steps if isinstance(step, Analysis) and step is not self.background]
         return (*background, *own)
 
-    @property
-    def mirrors(self) -> bool:
-        return any(isinstance(step, SetMirror) for step in self.steps)
-
 
 _Made = tuple[Iterator[Step], Analysis | None, str | None]
 

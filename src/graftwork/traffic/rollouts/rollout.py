@@ -10,6 +10,7 @@ from typing import Any
 from graftwork.access.clock import timestamp
 from graftwork.protocol.rollouts import RolloutSpec
 from graftwork.traffic.live_arms import LiveArm
+from graftwork.traffic.mirror import Mirror
 from graftwork.traffic.rollouts.plan import STABLE, Plan
 from graftwork.traffic.rollouts.state import State
 
@@ -69,6 +70,15 @@ class Rollout:
             own = tuple(one for one in self.state.slices if one.arm == name)
             found.append(LiveArm(name, reference, own, version.digest, self.name))
         return tuple(found)
+
+    @cached_property
+    def mirror(self) -> Mirror | None:
+        """What is copied of the requests that the stable arm answers."""
+        if self.state.mirror is None:
+            return None
+        arm, share = self.state.mirror
+        reference = f"{self.arms[arm].adapter}@{self.arms[arm].digest}"
+        return Mirror(arm, reference, share, self.name, self.arms[STABLE].digest)
 
     @property
     def by_arm(self) -> list[tuple[str, ArmVersion]]:

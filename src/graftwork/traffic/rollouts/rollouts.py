@@ -240,11 +240,6 @@ class Rollouts:
 
     def _check_possible(self, plan: Plan) -> None:
         """Raises InvalidRequest for what nobody here could do."""
-        if plan.mirrors:
-            raise InvalidRequest(
-                "setMirror and the strategy shadow are not supported yet: nothing here sends copies. Leave them out.",
-                field="spec.strategy",
-            )
         if plan.analyses and self._judge is None:
             raise InvalidRequest(
                 f"The analysis {plan.analyses[0].name!a} cannot be made: nothing here judges. Hold by `pause`, and "

@@ -1,0 +1,1 @@
+"""What became of copies of requests: how a version would have answered beside the one that did, pair by pair."""
