@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
+from typing import Any
 
 import httpx
 import uvicorn
@@ -39,18 +41,31 @@ def _one(app: FastAPI) -> Iterator[str]:
 
 
 class Load:
-    """Requests to all servers, one after the other in each of several threads, until it is told to stop."""
+    """Requests to all servers, one after the other in each of several threads, until it is told to stop.
 
-    def __init__(self, urls: Sequence[str], threads: int = 4, then: Then | None = None, model: str = "support") -> None:
+    They are the `bodies` in turn, of whoever has the `key`.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        threads: int = 4,
+        then: Then | None = None,
+        model: str = "support",
+        *,
+        bodies: Sequence[Mapping[str, Any]] = (),
+        key: str | None = None,
+    ) -> None:
         self.answers: list[httpx.Response] = []
-        self._then, self._body = then, {"model": model, "messages": HELLO}
+        self._then, self._bodies = then, cycle(bodies or [{"model": model, "messages": HELLO}])
+        self._headers = {} if key is None else {"authorization": f"Bearer {key}"}
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._ask, args=(urls[one % len(urls)],)) for one in range(threads)]
 
     def _ask(self, url: str) -> None:
-        with httpx.Client(base_url=url) as http:
+        with httpx.Client(base_url=url, headers=self._headers, timeout=60) as http:
             while not self._stop.is_set():
-                answer = http.post(CHAT, json=self._body)
+                answer = http.post(CHAT, json=next(self._bodies))
                 self.answers.append(answer)
                 if self._then is not None:
                     self._then(http, answer)
@@ -64,6 +79,12 @@ class Load:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+
+    def more(self, count: int, timeout_s: float = 30.0) -> int:
+        """Return when so many more are answered; how many there were before."""
+        before = len(self.answers)
+        eventually(lambda: len(self.answers) >= before + count, timeout_s)
+        return before
 
     def since(self, count: int) -> Counter[str]:
         return Counter(answer.json()["model"] for answer in self.answers[count:])
