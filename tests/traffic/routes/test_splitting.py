@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -68,6 +69,25 @@ def test_who_is_where_stays_over_restarts_and_whatever_stands_before_the_rule() 
     assert before == on_canary(split(10, 30, first=[rule("never", {"task": "x"}), {"name": "on", "next": True}]))
     assert before != on_canary(split(1, 3, name="other"), "other"), "another route splits the same users otherwise"
     assert abs(len(before & on_canary(split(1, 3, name="other"), "other")) / len(USERS) - 1 / 16) < 0.01
+
+
+#: Three arms with names, and three that are told apart by what they lead to.
+NAMED = [("old:1.1.0", 1, "canary"), ("old:1.0.0", 6, "stable"), ("new:1.0.0", 3, "ahead")]
+NAMELESS: list[tuple[str, int, str | None]] = [(reference, weight, None) for reference, weight, _ in NAMED]
+
+
+@pytest.mark.parametrize("arms", [NAMED, NAMELESS])
+def test_nobody_moves_when_targets_are_written_in_another_order(arms: list[tuple[str, int, str | None]]) -> None:
+    def where(order: Sequence[tuple[str, int, str | None]]) -> list[str]:
+        told = [{"reference": one, "weight": weight, "arm": arm} for one, weight, arm in order]
+        made = RouteTable({("local", "support"): route({"name": "split", "targets": told})})
+        found = made.by_name["local", "support"].ruling(UNKNOWN).arms
+        return [pick(found, point).reference for point in points("support")]
+
+    before = where(arms)
+    for reference, weight, _ in arms:
+        assert abs(before.count(reference) / len(USERS) - weight / 10) < 0.02
+    assert all(where(order) == before for order in permutations(arms))
 
 
 def test_the_user_is_split_by_else_the_session_else_the_key_else_the_request() -> None:

@@ -31,9 +31,10 @@ class Arm:
 
 
 def arms_of(targets: Sequence[Target]) -> tuple[Arm, ...]:
-    """A rule's targets, in the order in which they were written."""
+    """A rule's targets, in the order in which they were written; who is where does not depend on that order."""
     names = [one.arm or _name(index, len(targets)) for index, one in enumerate(targets)]
-    slices = slices_of([(name, float(one.weight or 1)) for name, one in zip(names, targets, strict=True)])
+    weighted = [(name, float(one.weight or 1)) for name, one in zip(names, targets, strict=True)]
+    slices = slices_of([weighted[index] for index in sorted(range(len(targets)), key=lambda one: _place(targets[one]))])
     return tuple(
         Arm(name, one.reference, tuple(piece for piece in slices if piece.arm == name))
         for name, one in zip(names, targets, strict=True)
@@ -43,6 +44,11 @@ def arms_of(targets: Sequence[Target]) -> tuple[Arm, ...]:
 def pick(arms: Sequence[Arm], point: float) -> Arm:
     """The arm that has a point."""
     return next(arm for arm in arms if arm.has(point))
+
+
+def _place(target: Target) -> tuple[bool, str]:
+    """Where its slices lie beside others': the stable one's last, the others' by their names, or what they lead to."""
+    return target.arm == STABLE, target.arm or target.reference
 
 
 def _name(index: int, count: int) -> str:
