@@ -22,11 +22,8 @@ import pytest
 
 from e2e.conftest import environment, server
 from graftwork.client import Client
-from graftwork.db import Database
 from graftwork.errors import Unauthenticated
-from graftwork.protocol.analysis import AnalysisSpec
 from graftwork.testing import write_lora
-from graftwork.traffic.gates.templates import Templates
 from support.analysis import template
 from support.fixtures import EXAMPLES, Tiny
 from support.load import Load
@@ -53,7 +50,6 @@ class Gateways:
     urls: Sequence[str]
     processes: Sequence[subprocess.Popen[str]]
     key: str
-    database: str
     home: Path
     base: Path | str
     settings: Mapping[str, str]
@@ -81,7 +77,7 @@ def gateways(url: str, home: Path, base: Path | str, **settings: str) -> Iterato
         urls, processes = zip(*started, strict=True)
         with Client(urls[0]) as anybody:
             key: str = anybody.keys.create(**ADMIN)["key"]
-        yield Gateways(urls, processes, key, url, home, base, settings)
+        yield Gateways(urls, processes, key, home, base, settings)
 
 
 @pytest.fixture(scope="module")
@@ -341,11 +337,9 @@ def test_the_shipped_versions_change_over_by_steps_and_are_taken_back_by_hand(sh
 def test_gates_promote_the_better_shipped_version_and_take_the_worse_one_back(shipped: Gateways) -> None:
     gate = {"name": "right", "provider": {"feedback": {"name": "right"}}, "interval": "1s", "minSamples": 20}
     gate |= {"successCondition": "result - stable >= 0", "failureCondition": "result - stable < 0"}
-    spec = AnalysisSpec.model_validate(template(gate)["spec"])
-    with Database(shipped.database) as database:
-        Templates(database).set("local", "right", spec, actor="ann")
-    steps = canary(weight(50), {"analysis": {"name": "right"}}, weight(100))
+    steps = canary(weight(50), {"analysis": {"name": "careful"}}, weight(100))
     with shipped.client() as client, shipped.load(questions(), then=rated) as load:
+        client.analyses.set(template(gate))
         client.promote("sentiment:1.0.0")
         ends = []
         for candidate in ("sentiment:1.1.0", "sentiment:1.0.0"):

@@ -15,6 +15,7 @@ from graftwork.protocol.routes import MAX_ALL_MATCHES, MAX_RULES, MAX_SPEC_BYTES
 from graftwork.registry.bases import Bases
 from graftwork.registry.retention.deletion import Deletions
 from graftwork.registry.snapshot import SnapshotReader
+from graftwork.traffic.routes.arms import arms_of
 from graftwork.traffic.routes.checks import checked
 from graftwork.traffic.routes.routes import Routes, has_route, read_route_holders
 from graftwork.traffic.routes.table import RouteTable, read_routes
@@ -111,6 +112,27 @@ def test_limits_hold_at_and_over(fits: dict[str, Any], too_much: dict[str, Any])
     checked(read(fits))
     with pytest.raises(InvalidResource):
         checked(read(too_much))
+
+
+def weighted(*weights: object) -> dict[str, Any]:
+    targets = [{"reference": f"tone:{number}.0.0", "weight": one} for number, one in enumerate(weights, 1)]
+    return {"rules": [{"targets": [{key: it for key, it in one.items() if it is not None} for one in targets]}]}
+
+
+@pytest.mark.parametrize(
+    ("weights", "shares"),
+    [((60, 60), (0.5, 0.5)), ((1, 2), (1 / 3, 2 / 3)), ((1000,), (1.0,)), ((None, None), (0.5, 0.5))],
+)
+def test_weights_are_relative_whatever_they_add_up_to(weights: tuple[Any, ...], shares: tuple[float, ...]) -> None:
+    targets = read(weighted(*weights)).rules[0].targets
+    assert targets is not None
+    assert [arm.share for arm in arms_of(targets)] == pytest.approx(shares)
+
+
+@pytest.mark.parametrize("weights", [(0, 0), (-1, 101), (1, None), (2**31, 1), (0.5, 0.5), ("60", 40), (True, 1)])
+def test_weights_that_say_nothing_are_refused(weights: tuple[object, ...]) -> None:
+    with pytest.raises(InvalidResource, match=r"rules\.0"):
+        read(weighted(*weights))
 
 
 @pytest.mark.parametrize(
