@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import json
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -89,7 +90,7 @@ def cli() -> str:
         "`graftwork` speaks to the server at `--url` (or `GRAFTWORK_URL`); without one, its verbs work on "
         "`GRAFTWORK_HOME` in their own process.",
         "Results go to stdout as one document (`--output table|json|yaml`), everything else to stderr.",
-        "Exit codes: 0 ok, 1 refused or failed, 2 wrong usage. "
+        "Exit codes: 0 ok, 1 refused or failed, 2 wrong usage, 3 `plan` found changes. "
         "Every command has `--help`; settings are on [a page of their own](settings.md).\n",
     ]
     for path, command in _commands(typer.main.get_command(app), "graftwork"):
@@ -363,6 +364,13 @@ def _one_line(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
+def schemas() -> dict[str, str]:
+    """The JSON Schema of each kind of document that is applied, by file."""
+    from graftwork.declared.kinds import KINDS, schema_of
+
+    return {f"schemas/{word}.json": json.dumps(schema_of(word), indent=2) + "\n" for word in KINDS}
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli,
     "settings.md": settings,
@@ -385,11 +393,12 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 when a page is out of date")
     check: bool = parser.parse_args().check
     stale = []
-    for name, page in PAGES.items():
-        path, text = REFERENCE / name, NOTE + page()
+    for name, text in {name: NOTE + page() for name, page in PAGES.items()}.items() | schemas().items():
+        path = REFERENCE / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
             if not check:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     if check and stale:
         sys.exit(f"Out of date: {', '.join(stale)}. Run: python docs/generate.py")

@@ -38,6 +38,13 @@ def test_generated_pages_are_what_the_code_says(page: str) -> None:
     assert text_of(f"docs/reference/{page}") == made.NOTE + made.PAGES[page](), "run: python docs/generate.py"
 
 
+def test_the_schemas_of_documents_are_those_of_the_code() -> None:
+    made = generator().schemas()
+    written = {f"schemas/{file.name}" for file in (ROOT / "docs" / "reference" / "schemas").glob("*")}
+    assert written == made.keys()
+    assert [name for name, text in made.items() if text_of(f"docs/reference/{name}") != text] == []
+
+
 def test_every_flag_of_serve_is_a_setting() -> None:
     from typer.main import get_command
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect, select, text
 
+from graftwork.access.clock import timestamp, utc_now
 from graftwork.access.event_log import EventLog
 from graftwork.access.quotas import Quotas
 from graftwork.access.tenants import Tenant
@@ -25,6 +26,7 @@ from graftwork.db import Database
 from graftwork.db.lease import Lease
 from graftwork.db.migrate import upgrade
 from graftwork.db.schema import HEAD, metadata
+from graftwork.declared.owners import Owner, own
 from graftwork.errors import Conflict, Damaged, Unavailable
 from graftwork.models.base_identity import BaseIdentity
 from graftwork.protocol.evaluations import EvaluationBody
@@ -74,6 +76,7 @@ NOT_OF_BLOBS = {
     "idempotency_keys": {"fingerprint"},
     "evaluations": {"comparable"},
     "signatures": {"fingerprint"},
+    "applied_resources": {"digest"},  # of the spec that it was left with
     "resource_revisions": {"digest"},  # of the spec beside it
     "predictions": {"digest", "base_digest", "template_digest"},  # of manifests, weights, content
     "session_pins": {"digest"},  # of manifests
@@ -135,6 +138,8 @@ class Shop:
         self.desk.lifecycle.deprecate("local", "tone", "Use voice.", actor="me")
         rules = RouteSpec.model_validate({"rules": [{"targets": [{"reference": "tone"}]}]})
         Routes(database, "tiny").set("local", "support", rules, actor="me")
+        with database.transaction() as tx:
+            own(tx, "local", ("Route", "support"), Owner("home", "sha256:" + "0" * 64), at=timestamp(utc_now()))
         books = Books(database, Vault(keyring()))
         books.recordings.set("local", Recording(keep_text=True), actor="me")
         books.write(books.record(1, streamed=True), prompt=["a"], answer=["b"], keep_text=True)

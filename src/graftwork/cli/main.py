@@ -20,9 +20,11 @@ from graftwork.cli import (
     base,
     compare,
     completion,
+    declared,
     demo,
     document,
     evaluation,
+    exporting,
     inspect,
     key,
     lifecycle,
@@ -49,7 +51,7 @@ from graftwork.errors import Forbidden, GraftworkError, Held, InvalidRequest, Re
 app = typer.Typer(
     name="graftwork",
     help="Serve one frozen base model with many small, versioned adapters, batched together.",
-    epilog="Start with `graftwork demo`. Exit codes: 0 ok, 1 refused or failed, 2 wrong usage.",
+    epilog="Start with `graftwork demo`. Exit codes: 0 ok, 1 refused or failed, 2 wrong usage, 3 a plan has changes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -58,6 +60,8 @@ app = typer.Typer(
 serve.add_to(app)
 registry.add_to(app)
 moving.add_to(app)
+exporting.add_to(app)
+declared.add_to(app)
 lifecycle.add_to(app)
 residency.add_to(app)
 route.add_to(app)

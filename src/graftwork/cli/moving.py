@@ -1,4 +1,4 @@
-"""The verbs that move versions out of a registry and into another: pull, export, import."""
+"""The verbs that move versions out of a registry and into another: pull, import; and what export does of one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from graftwork.cli.context import context_of
+from graftwork.cli.context import Context, context_of
 from graftwork.cli.output import print_facts, size, write
 from graftwork.cli.registry import Reference
 from graftwork.cli.verb import add_verb
@@ -27,7 +27,6 @@ class PackageFormat(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     add_verb(app, pull)
-    add_verb(app, export)
     add_verb(app, import_, "import")
 
 
@@ -43,16 +42,8 @@ def pull(
     write(version, context.output, lambda: print_facts(_version(version) | {"folder": folder}))
 
 
-def export(
-    ctx: typer.Context,
-    reference: Reference,
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Folder to make, or a file NAME.tar.")],
-    format: Annotated[
-        PackageFormat, typer.Option(help="Who is to read it: PEFT, the Hugging Face Hub, OCI tools, or MLflow.")
-    ] = PackageFormat.FOLDER,
-) -> None:
-    """Write a version with its metadata, documents, signatures and evaluations to a new folder or tar."""
-    context = context_of(ctx)
+def write_package(context: Context, reference: str, target: Path, format: PackageFormat) -> None:
+    """A version with its metadata, documents, signatures and evaluations, in a new folder or tar."""
     with context.client() as client:
         made = client.packages.export(reference, target, format=format.value)
     facts = {"format": made["format"], "written": made["target"], "tar": made.get("target_digest")}

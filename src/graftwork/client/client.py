@@ -16,6 +16,7 @@ from graftwork.artifacts.bundle import Manifest
 from graftwork.client.analyses import Analyses
 from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
+from graftwork.client.declared import Declared
 from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
 from graftwork.client.events import Events
@@ -84,6 +85,7 @@ class Client:
         self.lifecycle = Lifecycle(self._wire)
         self.events = Events(self._wire)
         self.tasks = Tasks(self._wire)
+        self.declared = Declared(self._wire)
         self.rollouts = Rollouts(self._wire)
         self.shadows = Shadows(self._wire)
         self.routes = Routes(self._wire)

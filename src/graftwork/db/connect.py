@@ -71,9 +71,12 @@ class Database:
         finally:
             self._turn.release()
 
-    @contextmanager
-    def reading(self) -> Iterator[Transaction]:
+    def reading(self) -> AbstractContextManager[Transaction]:
         """A reading transaction: all its queries see one moment; it never waits for writers."""
+        return self._reading()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Transaction]:
         with self._foreign_errors(), self._backend.reader.begin() as connection:
             yield connection
 

@@ -145,6 +145,12 @@ DOORS: Final[Mapping[Door, Right | None]] = {
     ("DELETE", "/analysis/templates/{name}"): Right.DEPLOY,
     ("GET", "/analysis/templates/{name}/revisions"): Right.READ,
     ("POST", "/analysis/templates/{name}/rollback"): Right.DEPLOY,
+    # Beside these, what each single change needs.
+    ("POST", "/plan"): Right.READ,
+    ("POST", "/apply"): Right.DEPLOY,
+    ("GET", "/export"): Right.READ,
+    ("GET", "/schemas"): Right.READ,
+    ("GET", "/schemas/{kind}"): Right.READ,
     ("GET", "/predictions"): Right.READ,
     ("GET", "/predictions/{request_id}"): Right.READ,
     ("DELETE", "/predictions"): Right.ADMINISTER,

@@ -16,6 +16,8 @@ from graftwork.artifacts.stores import open_store
 from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Database
+from graftwork.declared import desk as declared
+from graftwork.declared.applier import Applier
 from graftwork.engine.form_files import FormFiles
 from graftwork.engine.limited_process import ProcessLimits
 from graftwork.errors import Conflict, InvalidRequest
@@ -125,6 +127,8 @@ def make_services(
     telemetry.watch_engine(lambda: _with_copies(slot.stats(), copies))
     telemetry.watch_rollouts(lambda: told_of(snapshots.current()))
     partial_uploads, forms = Uploads(settings.uploads), FormFiles(settings.forms)
+    books = Bookkeeping.of(settings, base, database, telemetry)
+    resources = declared.Services.of(database, base, rollouts=moving, webhooks=hooks, recordings=books.recordings)
     return Services(
         settings=settings,
         base=base,
@@ -182,6 +186,7 @@ def make_services(
         webhooks=hooks,
         delivering=delivering,
         engine=slot,
+        applier=Applier(database, resources, base),
         tasks=Tasks(database),
         templates=templates,
         task_prompts=TaskPrompts(ProcessLimits(settings.template_timeout_s, settings.template_memory_bytes)),

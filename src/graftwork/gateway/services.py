@@ -13,6 +13,7 @@ from graftwork.adapters.outline import Outline
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
+from graftwork.declared.applier import Applier
 from graftwork.gateway.bookkeeping import Bookkeeping
 from graftwork.gateway.delivering import Delivering
 from graftwork.gateway.engine_slot import EngineSlot
@@ -97,6 +98,7 @@ class Services:
     poolings: Poolings
     tasks: Tasks
     templates: Templates
+    applier: Applier
     task_prompts: TaskPrompts
     task_forms: TaskForms
     books: Bookkeeping

@@ -25,6 +25,7 @@ KINDS: Final = frozenset({
     "policy.removed", "policy.set",
     "predictions.forgotten",
     "recording.set",
+    "resources.applied",
     "retention.removed", "retention.set",
     "rollout.aborted", "rollout.completed", "rollout.held", "rollout.mirror_set", "rollout.passed", "rollout.paused",
     "rollout.promoted", "rollout.resumed", "rollout.started", "rollout.superseded", "rollout.waited", "rollout.warmed",

@@ -6,6 +6,7 @@ Every row carries its tenant. SQL that reads or writes a table lives beside the 
 from __future__ import annotations
 
 from graftwork.db.schema.access import api_keys, grants, tenants, users, webhook_deliveries, webhooks
+from graftwork.db.schema.declared import applied_resources
 from graftwork.db.schema.ground import HEAD, metadata
 from graftwork.db.schema.lifecycle import approvals, deprecations, hold_releases, holds, policies, retention_rules
 from graftwork.db.schema.lineage import documents, lineage_edges, lineage_nodes, signatures
@@ -29,6 +30,7 @@ __all__ = [
     "adapters",
     "aliases",
     "api_keys",
+    "applied_resources",
     "approvals",
     "bases",
     "checkpoints",

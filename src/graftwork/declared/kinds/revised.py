@@ -1,0 +1,92 @@
+"""Routes, tasks and analysis templates: what is set in revisions."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Protocol
+
+from graftwork.declared.desk import Desk
+from graftwork.declared.resource_kind import VERSION, Document, Link, ResourceKind, Spec
+from graftwork.protocol.analysis import AnalysisTemplate
+from graftwork.protocol.routes import RouteResource
+from graftwork.protocol.tasks import TaskResource
+from graftwork.traffic.gates.templates import TEMPLATE
+from graftwork.traffic.resources.kind import Kind
+from graftwork.traffic.resources.resources import Resources
+from graftwork.traffic.routes.routes import ROUTE
+from graftwork.traffic.tasks.tasks import TASK
+
+
+class _Named(Protocol):
+    name: str
+
+
+class Revised(ResourceKind[Document]):
+    """Their stores are alike (`traffic/resources`); each setting is a revision, each removal leaves them."""
+
+    stored: ClassVar[Kind[Any, Any]]
+
+    @abstractmethod
+    def store(self, desk: Desk) -> Resources[Any, Any]: ...
+
+    def name(self, document: Document) -> str:
+        metadata: _Named = document.metadata  # type: ignore[attr-defined]
+        return metadata.name
+
+    def check(self, document: Document) -> None:
+        self.stored.check_name(self.name(document))
+        self.spec(document)
+
+    def spec(self, document: Document) -> Spec:
+        return self._json(document.spec)  # type: ignore[attr-defined]
+
+    def live(self, desk: Desk) -> Mapping[str, Spec]:
+        found = self.store(desk).list_in(desk.tx, desk.tenant)
+        return {one.name: self._json(one.spec) for one in found}
+
+    def set(self, desk: Desk, document: Document) -> str | None:
+        spec = document.spec  # type: ignore[attr-defined]
+        told: dict[str, Any] = {"actor": desk.actor, "reason": desk.reason}
+        self.store(desk).set_in(desk.tx, desk.tenant, self.name(document), spec, **told)
+        return None
+
+    def remove(self, desk: Desk, name: str) -> None:
+        self.store(desk).remove_in(desk.tx, desk.tenant, name, actor=desk.actor, reason=desk.reason)
+
+    def _json(self, spec: Any) -> Spec:
+        found: Spec = json.loads(self.stored.text(spec))
+        return found
+
+
+class TemplateKind(Revised[AnalysisTemplate]):
+    word, body, stored = "AnalysisTemplate", AnalysisTemplate, TEMPLATE
+
+    def store(self, desk: Desk) -> Resources[Any, Any]:
+        return desk.services.templates
+
+
+class TaskKind(Revised[TaskResource]):
+    word, body, stored = "Task", TaskResource, TASK
+
+    def store(self, desk: Desk) -> Resources[Any, Any]:
+        return desk.services.tasks
+
+    def links(self, document: TaskResource) -> Iterator[Link]:
+        if document.spec.adapter is not None:
+            yield Link(VERSION, document.spec.adapter, "spec.adapter")
+
+
+class RouteKind(Revised[RouteResource]):
+    word, body, stored = "Route", RouteResource, ROUTE
+
+    def store(self, desk: Desk) -> Resources[Any, Any]:
+        return desk.services.routes
+
+    def links(self, document: RouteResource) -> Iterator[Link]:
+        for at, rule in enumerate(document.spec.rules):
+            for place, match in enumerate(rule.matches):
+                yield from (Link("Task", name, f"spec.rules.{at}.matches.{place}.task") for name in match.task or ())
+            for place, target in enumerate(rule.targets or ()):
+                yield Link(VERSION, target.reference, f"spec.rules.{at}.targets.{place}.reference")

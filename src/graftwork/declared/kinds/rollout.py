@@ -1,0 +1,85 @@
+"""Rollouts: what moves a route to another version; a document that is not the newest one of its route begins one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graftwork.access.names import check_name
+from graftwork.db.canonical import canonical, parse
+from graftwork.declared.desk import Desk
+from graftwork.declared.pages import all_pages
+from graftwork.declared.resource_kind import VERSION, Link, ResourceKind, Spec
+from graftwork.protocol.rollouts import RolloutBody, RolloutSpec
+from graftwork.registry.pointers import PRODUCTION
+from graftwork.registry.resolving import resolve
+from graftwork.traffic.rollouts import pointer
+from graftwork.traffic.rollouts.plan import Plan
+
+
+class RolloutKind(ResourceKind[RolloutBody]):
+    """An action, and no state: one that was begun by this very document, however it ended, is not begun again.
+
+    One that leads to what its route means already has nothing to do. None is ever taken away; abort it by its own verb.
+    """
+
+    word, body, removable, state = "Rollout", RolloutBody, False, False
+
+    def name(self, document: RolloutBody) -> str:
+        return document.spec.route
+
+    def check(self, document: RolloutBody) -> None:
+        check_name(document.spec.route, what="route")
+        Plan.of(document.spec)
+
+    def spec(self, document: RolloutBody) -> Spec:
+        spec: Spec = parse(
+            canonical(document.spec.model_dump(mode="json", by_alias=True, exclude_unset=True), what="spec")
+        )
+        return spec
+
+    def live(self, desk: Desk) -> Mapping[str, Spec]:
+        return {one.route: dict(one.spec) for one in all_pages(desk.services.rollouts.list, desk.tenant)}
+
+    def wanted(self, desk: Desk, document: RolloutBody, live: Spec | None) -> tuple[Spec, Spec | None, str | None]:
+        wanted, route = self.spec(document), document.spec.route
+        if live is not None:
+            live = _as_said(live, wanted)
+            if live.get("stable") == f"{route}@{PRODUCTION}":  # an adapter's own name has no other
+                live["stable"] = wanted["stable"]
+        if live == wanted:
+            return wanted, live, None
+        if len(document.spec.candidates) == 1:
+            _, means = pointer.target(desk.tx, desk.tenant, document.spec.route, document.spec.stable)
+            if resolve(desk.tx, desk.tenant, document.spec.candidates[0].reference).digest == means.digest:
+                return wanted, wanted, f"{document.spec.route} means {means.label} already"
+        note = "begins a rollout" if live is None else "begins another rollout, which supersedes one that runs"
+        return wanted, live, note
+
+    def set(self, desk: Desk, document: RolloutBody) -> str | None:
+        spec = RolloutSpec.model_validate(document.spec)
+        desk.services.rollouts.start(desk.tenant, spec, actor=desk.actor, reason=desk.reason, once=None)
+        return None
+
+    def links(self, document: RolloutBody) -> Iterator[Link]:
+        spec = document.spec
+        for at, one in enumerate(spec.candidates):
+            yield Link(VERSION, one.reference, f"spec.candidates.{at}.reference")
+        for name in dict.fromkeys(analysis.name for analysis in Plan.of(spec).analyses):
+            yield Link("AnalysisTemplate", name, "spec.strategy")
+
+
+def _as_said(live: Spec, wanted: Spec) -> Spec:
+    """The live spec without what the server wrote down though nobody had said it: of what it leads away from, and which
+    revisions of templates were live when it began.
+    """
+    filled = {name for name in ("stable", "revision") if name in live and name not in wanted}
+    return {name: _same_place(one, wanted.get(name)) for name, one in live.items() if name not in filled}
+
+
+def _same_place(live: Any, wanted: Any) -> Any:
+    if isinstance(live, dict) and isinstance(wanted, dict):
+        return _as_said(live, wanted)
+    if isinstance(live, list) and isinstance(wanted, list):
+        return [_same_place(one, *wanted[at : at + 1] or (None,)) for at, one in enumerate(live)]
+    return live

@@ -1,0 +1,168 @@
+"""The verbs plan, apply, export and lint: their exit codes, and where they say that something is wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.conftest import Cli
+from graftwork.adapters.outline import Outline
+from graftwork.testing import write_lora
+from support.documents import Document, document, platform, route, task, template
+
+
+def files(folder: Path, **documents: list[Document]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, found in documents.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump_all(found, sort_keys=False, explicit_start=True))
+    return folder
+
+
+@pytest.fixture
+def stocked(cli: Cli, outline: Outline, tmp_path: Path) -> Cli:
+    for seed, version in enumerate(("tone:1.0.0", "tone:1.1.0")):
+        cli("push", str(write_lora(tmp_path / f"lora-{seed}", outline, seed=seed)), version)
+    cli("promote", "tone:1.0.0")
+    return cli
+
+
+def test_a_plan_exits_by_what_it_would_change(stocked: Cli, tmp_path: Path) -> None:
+    folder = str(files(tmp_path / "platform", all=platform()))
+    planned = stocked("plan", "-f", folder)
+    assert planned.code == 3 and "+ create     Route/front\n" in planned.out
+    assert planned.out.endswith("Set platform: 11 to create, 1 to update, 0 to delete, 0 unchanged.\n")
+    assert '      spec.displayName: "" → Tone\n' in planned.out
+    assert stocked("apply", "-f", folder, "--dry-run").code == 0 and stocked("route", "list").out == ""
+    applied = stocked("apply", "-f", folder, "--reason", "first")
+    assert applied.code == 0 and "secret, shown this once: whsec_" in applied.out
+    assert applied.out.endswith("Set platform: 11 created, 1 updated, 0 deleted, 0 unchanged.\n")
+    again = stocked("plan", "-f", folder)
+    assert (again.code, again.out) == (0, "Set platform: 0 to create, 0 to update, 0 to delete, 12 unchanged.\n")
+    (folder_file,) = Path(folder).iterdir()
+    files(Path(folder), all=[route("front", "tone:1.1.0")])
+    pruned = stocked("plan", "-f", folder, "--prune", "-o", "json")
+    assert pruned.code == 3 and json.loads(pruned.out)["changes"] == 8
+    assert "spec.rules.0.targets.0.reference: tone:1.0.0 → tone:1.1.0" in stocked("plan", "-f", str(folder_file)).out
+
+
+def test_what_is_refused_is_told_by_file_line_document_and_field(stocked: Cli, tmp_path: Path) -> None:
+    good, bad = route("front"), route("other")
+    bad["spec"]["rules"][0]["targets"][0]["wieght"] = 3
+    folder = files(tmp_path / "platform", a=[task("mood")], b=[good, bad])
+    (line,) = [n for n, text in enumerate((folder / "b.yaml").read_text().splitlines(), 1) if "wieght" in text]
+    for verb in ("plan", "apply", "lint"):
+        ran = stocked(verb, "-f", str(folder))
+        assert ran.code == 1
+        told = ran.out if verb == "lint" else ran.err
+        assert f"{folder}/b.yaml:{line} (document 2)" in told
+        assert "spec.rules.0.targets.0.wieght is not a field" in told and "there are reference, weight, arm" in told
+    files(folder, b=[good, document("Adapter", "nope")])
+    ran = stocked("plan", "-f", str(folder))
+    assert ran.code == 1 and f"{folder}/b.yaml:11 (document 2): Adapter/nope: There is no adapter nope" in ran.err
+    ran = stocked("apply", "-f", str(folder))
+    assert ran.code == 1 and f"{folder}/b.yaml:11 (document 2): Adapter/nope: There is no adapter nope" in ran.err
+    assert stocked("route", "list").out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\na: 2\n", ":2: the key 'a' comes twice in one mapping."),
+        ("- 1\n", ":1: this is no document of names and values."),
+        ("", "There is no document in"),
+        ("a: [\n", ":2: "),
+    ],
+)
+def test_files_that_are_no_documents_are_told_by_line(cli: Cli, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    for verb in ("plan", "apply", "lint"):
+        ran = cli(verb, "-f", str(tmp_path / "x.yaml"))
+        assert ran.code in (1, 2) and said in ran.err
+    assert cli("plan", "-f", str(tmp_path / "none.yaml")).code == 1
+
+
+def test_too_large_a_file_is_refused(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_bytes(b"# " + b"x" * (4 << 20))
+    assert "has more than 4 MiB; split it" in cli("lint", "-f", str(tmp_path / "x.yaml")).err
+
+
+def test_stdin_and_json_are_read_too(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = yaml.safe_dump(template("careful")).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert cli("plan", "-f", "-").out.endswith("Set default: 1 to create, 0 to update, 0 to delete, 0 unchanged.\n")
+    (tmp_path / "x.json").write_text(json.dumps({"documents": [template("a"), template("b")], "left_out": []}))
+    (tmp_path / "y.json").write_text(json.dumps(template("c")))
+    ran = cli("plan", "-f", str(tmp_path / "x.json"), "-f", str(tmp_path / "y.json"), "-o", "json")
+    assert ran.code == 3 and json.loads(ran.out)["changes"] == 3
+
+
+def test_lint_asks_no_server(cli: Cli, tmp_path: Path) -> None:
+    by_task = document("Route", "front", rules=[{"matches": [{"task": "mood"}], "refuse": {"message": "no"}}])
+    folder = files(tmp_path / "platform", a=[by_task, template("careful")])
+    ran = cli("lint", "-f", str(folder), "-o", "json")
+    [warning] = ran.json()
+    assert (warning["level"], warning["field"]) == ("warning", "documents.0.spec.rules.0.matches.0.task")
+    assert warning["message"] == "Route/front names Task/mood, which is not among these documents."
+    files(folder, b=[task("mood"), task("mood"), {"kind": "Rout"}])
+    found = cli("lint", "-f", str(folder), "-o", "json")
+    assert found.code == 1 and [one["level"] for one in json.loads(found.out)] == ["error", "error"]
+    files(folder, b=[task("mood")])
+    clean = cli("lint", "-f", str(folder))
+    assert (clean.code, clean.err) == (0, "3 documents, nothing to say.\n")
+    assert not (Path(os.environ["GRAFTWORK_HOME"]) / "artifacts").exists()
+
+
+def test_a_plan_can_be_looked_at_before_it_is_applied(stocked: Cli, tmp_path: Path) -> None:
+    folder = files(tmp_path / "platform", a=[route("front")])
+    seen = tmp_path / "seen.json"
+    seen.write_text(stocked("plan", "-f", str(folder), "-o", "json").out)
+    files(tmp_path / "other", a=[route("front", "tone:1.1.0")])
+    assert stocked("apply", "-f", str(tmp_path / "other")).code == 0
+    ran = stocked("apply", "-f", str(folder), "--plan", str(seen))
+    assert ran.code == 1 and "Route/front changed since; plan again" in ran.err
+    seen.write_text("{}")
+    assert stocked("apply", "-f", str(folder), "--plan", str(seen)).code == 2
+
+
+def test_what_is_exported_is_applied_again(stocked: Cli, tmp_path: Path) -> None:
+    assert stocked("apply", "-f", str(files(tmp_path / "platform", a=platform()))).code == 0
+    written = stocked("export", "-o", str(tmp_path / "out"))
+    assert written.code == 0 and sorted(one.name for one in (tmp_path / "out").iterdir())[:2] == [
+        "adapter.yaml",
+        "analysistemplate.yaml",
+    ]
+    assert stocked("plan", "-f", str(tmp_path / "out"), "--prune-all").code == 0
+    text = stocked("export").out
+    assert len(list(yaml.safe_load_all(text))) == len(platform()) - 1
+    assert stocked("export", "-o", "-").out == text
+    routes = stocked("export", "--kind", "Route", "-o", "json").json()["documents"]
+    assert routes == [route("front")]
+    assert stocked("export", "-o", str(tmp_path / "out")).code == 2
+    assert stocked("export", "--kind", "Rout").code == 1
+
+
+def test_a_version_is_exported_as_before(stocked: Cli, tmp_path: Path) -> None:
+    made = stocked("export", "tone:1.0.0", str(tmp_path / "tone"), "--output", "json").json()
+    assert made["format"] == "folder" and (tmp_path / "tone" / "adapter_config.json").is_file()
+    assert stocked("export", "tone:1.0.0").code == 2
+    assert stocked("export", "tone:1.0.0", str(tmp_path / "x"), "--kind", "Route").code == 2
+    assert stocked("export", "tone:1.0.0", str(tmp_path / "x"), "--format", "zip").code == 2
+
+
+def test_what_is_taken_away_needs_a_set(stocked: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(tmp_path / "platform", a=[route("front")])
+    many = ("-f", str(tmp_path / "platform" / "a.yaml"), "-f", str(tmp_path / "platform"))
+    assert stocked("plan", *many[:2], "--prune", "--prune-all").code == 2
+    ran = stocked(
+        "apply", "-f", str(tmp_path / "platform" / "a.yaml"), "-f", str(tmp_path / "platform" / "a.yaml"), "--prune"
+    )
+    assert ran.code == 2 and "name it with --set" in ran.err
+    assert stocked("apply", "-f", str(tmp_path / "platform"), "--set", "ours").out.startswith("+ create")
+    (tmp_path / "platform" / "a.yaml").write_text(yaml.safe_dump(route("new")))
+    ran = stocked("apply", "-f", str(tmp_path / "platform"), "--set", "ours", "--prune")
+    assert "- delete     Route/front" in ran.out

@@ -1,0 +1,390 @@
+"""Plan, apply and export through their doors: what is planned is what is done, all of it or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graftwork.client import Client
+from graftwork.errors import (
+    Conflict,
+    Forbidden,
+    GraftworkError,
+    InvalidRequest,
+    InvalidResource,
+    NotFound,
+    PreconditionFailed,
+)
+from graftwork.settings import Settings
+from support.databases import NewHome
+from support.documents import actions, canary, document, platform, route, task, template
+from support.served import Served, serving
+from support.tenants import Town, settle, shared
+
+
+@pytest.fixture
+def stocked(served: Served) -> Served:
+    return stock(served)
+
+
+def stock(served: Served) -> Served:
+    """With an adapter of two versions, of which the first is in production."""
+    served.push("tone:1.0.0")
+    served.push("tone:1.1.0", seed=1)
+    served.client.promote("tone:1.0.0")
+    return served
+
+
+def position(client: Client) -> int:
+    """How long the log is, but for what the controller of rollouts adds by itself."""
+    return sum(event["actor"] != "rollout-controller" for event in client.events.list())
+
+
+def test_a_plan_is_what_apply_does_and_then_nothing_is_left(stocked: Served) -> None:
+    declared, before = stocked.client.declared, position(stocked.client)
+    plan = declared.plan(platform(), set="home")
+    assert plan["problems"] == [] and plan["changes"] == len(platform())
+    assert set(actions(plan).values()) == {"create", "update"} and actions(plan)["Adapter/tone"] == "update"
+    assert position(stocked.client) == before and stocked.client.routes.list() == []
+    assert not any("secret" in step for step in plan["steps"])
+
+    applied = declared.apply(platform(), set="home", plan=plan, reason="as planned")
+    assert (actions(applied), applied["digest"]) == (actions(plan), plan["digest"])
+    kinds = [event["kind"] for event in stocked.client.events.list() if event["position"] > before]
+    assert "resources.applied" in kinds and {"route.set", "task.set", "rollout.started", "tag.set"} <= set(kinds)
+
+    after = position(stocked.client)
+    assert declared.plan(platform(), set="home")["changes"] == 0
+    assert declared.apply(platform(), set="home")["changes"] == 0
+    assert position(stocked.client) == after
+
+
+def test_what_is_written_comes_in_the_order_of_what_it_names(stocked: Served) -> None:
+    steps = stocked.client.declared.plan(platform())["steps"]
+    kinds = list(dict.fromkeys(step["kind"] for step in steps))
+    assert kinds == [kind for kind in stocked.client.declared.kinds() if kind in kinds]
+    assert kinds.index("Task") < kinds.index("Route") < kinds.index("Rollout")
+
+
+def test_an_update_is_told_field_by_field(stocked: Served) -> None:
+    stocked.client.declared.apply([route("front"), task("mood")])
+    [first, second] = stocked.client.declared.plan([route("front", "tone:1.1.0"), task("mood", "a", "b", "c")])["steps"]
+    assert first["fields"] == [
+        {"field": "spec.output.choices.0", "before": "yes", "after": "a"},
+        {"field": "spec.output.choices.1", "before": "no", "after": "b"},
+        {"field": "spec.output.choices.2", "after": "c"},
+    ]
+    field = "spec.rules.0.targets.0.reference"
+    assert second["fields"] == [{"field": field, "before": "tone:1.0.0", "after": "tone:1.1.0"}]
+
+
+def test_the_order_of_a_schema_counts(stocked: Served) -> None:
+    def asking(*names: str) -> dict[str, Any]:
+        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+        return document("Task", "facts", adapter="tone", output={"type": "json", "schema": schema})
+
+    stocked.client.declared.apply([asking("a", "b")])
+    [step] = stocked.client.declared.plan([asking("b", "a")])["steps"]
+    assert (step["action"], step["fields"], step["note"]) == ("update", [], "the same in another order")
+
+
+BAD = [
+    (route("fake-base"), Conflict, "Route/fake-base: fake-base is the name of a base model", None),
+    (canary("front", "tone:9.0.0"), NotFound, "Rollout/front: There is no version tone:9.0.0", None),
+    (document("Adapter", "nope"), NotFound, "Adapter/nope: There is no adapter nope", None),
+    (document("Adapter", "tone", aliases={"x": "3.0.0"}), NotFound, "There is no version tone:3.0.0", None),
+    (document("Webhook", "far", url="http://example.com", events=["*"]), InvalidRequest, "https", "documents.1"),
+    (document("Task", "far", output={"type": "regex", "pattern": "("}), GraftworkError, "pattern", None),
+]
+
+
+@pytest.mark.parametrize(("bad", "error", "said", "field"), BAD, ids=lambda one: str(one)[:40])
+def test_one_that_is_refused_keeps_all_from_being_applied(
+    stocked: Served, bad: dict[str, Any], error: type[GraftworkError], said: str, field: str | None
+) -> None:
+    before = position(stocked.client)
+    with pytest.raises(error, match=said) as caught:
+        stocked.client.declared.apply([route("front"), bad, task("mood")])
+    if field is not None:
+        assert getattr(caught.value, "field", "").startswith(field)
+    assert position(stocked.client) == before and stocked.client.routes.list() == stocked.client.tasks.list() == []
+
+
+def test_a_plan_tells_all_that_stands_in_the_way(stocked: Served) -> None:
+    found = [route("front"), document("Adapter", "nope"), route("fake-base")]
+    problems = stocked.client.declared.plan(found)["problems"]
+    assert [(one["document"], one["message"].partition(":")[0]) for one in problems] == [
+        (1, "Adapter/nope"),
+        (2, "Route/fake-base"),
+    ]
+
+
+UNREADABLE = [
+    ([route("a"), {"kind": "Route"}], "documents.1.apiVersion", "required"),
+    ([{"spec": {}}], "documents.0.kind", "one of Tenant"),
+    ([{"kind": "Rout"}], "documents.0.kind", "Did you mean Route"),
+    ([route("a") | {"more": 1}], "documents.0", "more is not a field"),
+    ([document("Route", "a", rules=[{"target": []}])], "documents.0.spec.rules.0.target", "there are name, matches"),
+    ([document("Route", "A b", rules=[{"refuse": {"message": "x"}}])], "documents.0", "route name"),
+    (
+        [route("a"), task("a"), route("a")],
+        "documents.2.metadata.name",
+        r"Route/a is in another document, too \(the 1st",
+    ),
+    ([document("Adapter", "a", aliases={"production": "1.0.0"})], "documents.0.spec.aliases.production", "promot"),
+    ([document("Adapter", "a", production="@x")], "documents.0.spec.production", "no version such as"),
+    ([document("Grant", None, tenant="a", pattern="**", verbs=["see"])], "documents.0", "pattern"),
+    ([document("Tenant", "no name")], "documents.0", "tenant name"),
+]
+
+
+@pytest.mark.parametrize(("found", "field", "said"), UNREADABLE, ids=[one[1] + one[2][:9] for one in UNREADABLE])
+def test_what_cannot_be_read_is_told_by_document_and_field(
+    served: Served, found: list[dict[str, Any]], field: str, said: str
+) -> None:
+    for ask in (served.client.declared.plan, served.client.declared.apply):
+        with pytest.raises(InvalidResource, match=said) as caught:
+            ask(found)
+        assert caught.value.field == field
+
+
+def test_a_plan_that_is_no_longer_so_is_not_applied(stocked: Served) -> None:
+    declared, found = stocked.client.declared, [route("front"), route("other")]
+    plan = declared.plan(found)
+    stocked.client.routes.set(route("front", "tone:1.1.0"))
+    with pytest.raises(PreconditionFailed, match="Route/front changed since"):
+        declared.apply(found, plan=plan)
+    with pytest.raises(PreconditionFailed, match="not what was planned"):
+        declared.apply([*found, task("mood")], plan=declared.plan(found))
+    assert [one["metadata"]["name"] for one in stocked.client.routes.list()] == ["front"]
+    declared.apply(found, plan=declared.plan(found))
+
+
+def test_pruning_takes_away_what_the_set_made_and_nothing_else(stocked: Served) -> None:
+    client, declared = stocked.client, stocked.client.declared
+    client.routes.set(route("by-hand"))
+    declared.apply([route("theirs")], set="theirs")
+    declared.apply([route("kept"), route("gone"), route("edited"), task("gone"), template("gone")], set="ours")
+    client.routes.set(route("edited", "tone:1.1.0"))
+    plan = declared.plan([route("kept")], set="ours", prune="set")
+    assert actions(plan) == {
+        "Route/kept": "unchanged",
+        "Route/edited": "unchanged",
+        "Route/gone": "delete",
+        "Task/gone": "delete",
+        "AnalysisTemplate/gone": "delete",
+    }
+    notes = {step["name"]: step["note"] for step in plan["steps"] if step["note"]}
+    assert notes == {"edited": "not pruned: changed by others since it was applied"}
+    declared.apply([route("kept")], set="ours", prune="set", plan=plan)
+    assert {one["metadata"]["name"] for one in client.routes.list()} == {"by-hand", "edited", "kept", "theirs"}
+    assert client.tasks.list() == []
+
+
+def test_what_was_made_again_by_hand_is_nobodys(stocked: Served) -> None:
+    client, declared = stocked.client, stocked.client.declared
+    declared.apply([route("front")], set="ours")
+    client.routes.remove("front")
+    client.routes.set(route("front", "tone:1.1.0"))
+    assert "delete" not in actions(declared.plan([], set="ours", prune="set")).values()
+
+
+def test_pruning_all_takes_away_whatever_the_documents_do_not_have(stocked: Served) -> None:
+    client, declared = stocked.client, stocked.client.declared
+    client.routes.set(route("by-hand"))
+    declared.apply(platform(), set="home")
+    declared.apply([route("front")], set="other", prune="all")
+    found = [one["kind"] for one in declared.export()["documents"]]
+    assert found == ["Tenant", "Adapter", "Recording", "Route"]  # what cannot be taken away, and what was kept
+
+
+def test_a_resource_of_another_set_is_taken_over_and_that_is_told(stocked: Served) -> None:
+    declared = stocked.client.declared
+    declared.apply([route("front")], set="one")
+    [step] = declared.apply([route("front")], set="two")["steps"]
+    assert (step["action"], step["note"]) == ("unchanged", "taken over from the set one")
+    assert actions(declared.plan([], set="one", prune="set")) == {}
+    assert actions(declared.plan([], set="two", prune="set")) == {"Route/front": "delete"}
+
+
+def test_what_is_exported_makes_an_empty_server_the_same(
+    stocked: Served, settings: Settings, new_home: NewHome, tmp_path: Path
+) -> None:
+    stocked.client.declared.apply(platform())
+    exported = stocked.client.declared.export()
+    assert exported["left_out"] == [] and len(exported["documents"]) == len(platform()) - 1  # a rollout is an action
+    assert "whsec" not in json.dumps(exported)
+    with serving(settings.model_copy(update={"home": new_home(tmp_path / "other")}), tmp_path) as other:
+        for seed, version in enumerate(("tone:1.0.0", "tone:1.1.0")):
+            other.push(version, seed=seed)  # bytes are no configuration
+        other.client.declared.apply(exported["documents"])
+        assert other.client.declared.export() == exported
+        assert other.client.declared.plan(exported["documents"], prune="all")["changes"] == 0
+        assert other.client.routes.show("front")["status"]["conditions"][0]["status"] == "True"
+
+
+def test_only_some_kinds_are_exported_where_they_are_named(stocked: Served) -> None:
+    stocked.client.declared.apply(platform())
+    found = stocked.client.declared.export(["Task", "Rollout"])["documents"]
+    assert [one["kind"] for one in found] == ["Task", "Rollout"]
+    with pytest.raises(InvalidRequest, match="Did you mean Task"):
+        stocked.client.declared.export(["Tasks"])
+
+
+def test_a_webhook_is_given_its_secret_once_and_keeps_it(stocked: Served) -> None:
+    declared = stocked.client.declared
+
+    def hook(*events: str) -> dict[str, Any]:
+        return document("Webhook", "hook", url="https://example.com/h", events=list(events))
+
+    [made] = declared.apply([hook("route.*")])["steps"]
+    assert made["secret"].startswith("whsec_")
+    sealed = _secret_row(stocked)
+    [changed] = declared.apply([hook("task.*")])["steps"]
+    assert changed["action"] == "update" and "secret" not in changed
+    assert _secret_row(stocked) == sealed
+
+
+def _secret_row(served: Served) -> str:
+    from sqlalchemy import select
+
+    from graftwork.db import Database
+    from graftwork.db.schema import webhooks
+
+    with Database(served.app.state.services.settings.database) as database, database.reading() as tx:
+        return str(tx.execute(select(webhooks.c.secret)).scalar_one())
+
+
+def test_a_rollout_document_begins_one_and_only_once(stocked: Served) -> None:
+    declared, rollouts = stocked.client.declared, stocked.client.rollouts
+    found = [route("front"), canary("front", "tone:1.1.0")]
+    applied = declared.apply(found)
+    assert {step["kind"]: step["note"] for step in applied["steps"]} == {"Route": None, "Rollout": "begins a rollout"}
+    assert rollouts.show("front")["revision"] == 1
+    assert declared.apply(found)["changes"] == 0
+    rollouts.abort("front")
+    assert declared.apply(found)["changes"] == 0 and rollouts.show("front")["revision"] == 1
+    slower = canary("front", "tone:1.1.0")
+    slower["spec"]["strategy"]["canary"]["steps"][0]["setWeight"] = 1
+    [_, step] = declared.apply([route("front"), slower])["steps"]
+    assert (step["action"], step["fields"][0]["field"]) == ("update", "spec.strategy.canary.steps.0.setWeight")
+    assert rollouts.show("front")["revision"] == 2
+
+
+def test_a_rollout_may_be_judged_by_a_template_of_the_same_documents(stocked: Served) -> None:
+    declared, judged = stocked.client.declared, canary("front", "tone:1.1.0")
+    judged["spec"]["strategy"]["canary"]["steps"].insert(1, {"analysis": {"name": "careful"}})
+    with pytest.raises(InvalidRequest, match="Rollout/front: analysis"):
+        declared.apply([route("front"), judged])
+    found = [judged, route("front"), template("careful")]
+    assert declared.apply(found)["changes"] == 3
+    assert declared.apply([*found[:2], template("careful", 0.5)])["changes"] == 1  # the one that runs keeps its own
+    assert stocked.client.rollouts.show("front")["revision"] == 1
+
+
+def test_a_rollout_to_what_is_there_already_has_nothing_to_do(stocked: Served) -> None:
+    [_, step] = stocked.client.declared.apply([route("front"), canary("front", "tone:1.0.0")])["steps"]
+    assert (step["action"], step["note"]) == ("unchanged", "front means tone:1.0.0 already")
+    with pytest.raises(NotFound):
+        stocked.client.rollouts.show("front")
+
+
+def test_an_adapter_is_told_of_only_what_its_document_says(stocked: Served) -> None:
+    client, declared = stocked.client, stocked.client.declared
+    client.descriptions.set("tone", description="kept")
+    client.set_alias("tone", "old", "tone:1.0.0")
+    digest = client.show("tone:1.1.0")["digest"]
+    declared.apply([document("Adapter", "tone", production="1.1.0", tags={"b": "2", "a": "1"})])
+    assert client.show("tone")["semver"] == "1.1.0" and client.show("tone@old")["semver"] == "1.0.0"
+    [exported] = declared.export(["Adapter"])["documents"]
+    assert exported["spec"] == {
+        "displayName": "",
+        "description": "kept",
+        "tags": {"a": "1", "b": "2"},
+        "aliases": {"old": "1.0.0"},
+        "production": "1.1.0",
+    }
+    declared.apply([document("Adapter", "tone", aliases={"new": digest}, tags={})])
+    assert declared.plan([document("Adapter", "tone", aliases={"new": digest[:19]}, tags={})])["changes"] == 0
+    with pytest.raises(NotFound):
+        client.show("tone@old")
+
+
+def test_what_names_something_that_is_not_there_is_applied_with_a_warning(served: Served) -> None:
+    plan = served.client.declared.plan([route("front", "tone@production"), task("mood", adapter="front")])
+    assert (plan["problems"], plan["warnings"]) == ([], ["Route/front: tone@production names no version yet."])
+    by_task = document("Route", "front", rules=[{"matches": [{"task": "mood"}], "refuse": {"message": "no"}}])
+    assert served.client.declared.plan([by_task])["warnings"] == ["Route/front: there is no Task/mood yet."]
+
+
+@pytest.fixture
+def town(settings: Settings, tmp_path: Path) -> Iterator[Town]:
+    with shared(settings, tmp_path) as made:
+        yield settle(made)
+
+
+def test_nobody_may_apply_what_they_may_not_do_by_its_own_door(town: Town) -> None:
+    rights: dict[str, tuple[dict[str, Any], ...]] = {
+        "viewer": (),
+        "deployer": (route("front"), task("mood"), template("t"), document("Adapter", "tone", description="x")),
+        "approver": (),
+        "admin": (document("Policy", None), document("Grant", None, tenant="zeta", pattern="*", verbs=["see"])),
+    }
+    everything = [one for found in rights.values() for one in found] + [document("Tenant", "acme", weight=900)]
+    for role in rights:
+        declared = town.shared.client(town.shared.key("acme", role)).declared
+        allowed = rights["deployer"] if role == "deployer" else everything[:-1] if role == "admin" else ()
+        for one in everything:
+            plan = declared.plan([one])
+            if one in allowed:
+                assert plan["problems"] == [], (role, one)
+                continue
+            assert "it needs the right to" in plan["problems"][0]["message"], (role, one)
+            with pytest.raises(Forbidden):
+                declared.apply([one])
+    tenant = town.shared.client(town.acme).tenants.show("acme")
+    assert tenant["weight"] == 1.0
+
+
+def test_where_events_are_sent_is_shown_to_administrators_only(town: Town) -> None:
+    hook = document("Webhook", "hook", url="https://example.com/secret-path", events=["*"])
+    town.shared.client(town.acme).declared.apply([hook])
+    viewer = town.shared.client(town.shared.key("acme", "viewer")).declared
+    exported, plan = viewer.export(), viewer.plan([hook])
+    assert exported["left_out"] == ["Webhook"] and "secret-path" not in json.dumps(exported)
+    assert [one["message"] for one in plan["problems"]] == [
+        "Webhook/hook: Your key may not see a Webhook: it needs the right to administer."
+    ]
+
+
+def test_one_tenants_documents_are_not_anothers(town: Town) -> None:
+    acme, zeta = (town.shared.client(key) for key in (town.acme, town.zeta))
+    acme.declared.apply([route("front")], set="ours")
+    assert {one["kind"] for one in zeta.declared.export()["documents"]} == {"Tenant", "Adapter"}
+    assert zeta.declared.plan([], set="ours", prune="set")["steps"] == []
+    with pytest.raises(NotFound):
+        zeta.declared.export(tenant="acme")
+    operator = town.shared.client(town.operator)
+    assert [one["metadata"] for one in operator.declared.export(["Route"], tenant="acme")["documents"]] == [
+        {"name": "front"}
+    ]
+    assert {one["metadata"]["name"] for one in operator.declared.export(["Tenant"])["documents"]} == {"acme", "zeta"}
+
+
+def test_every_kind_has_a_schema_that_its_own_export_follows(stocked: Served) -> None:
+    import jsonschema_rs
+
+    stocked.client.declared.apply(platform())
+    declared = stocked.client.declared
+    found = declared.export(declared.kinds())["documents"]
+    assert {one["kind"] for one in found} == set(declared.kinds())
+    for one in found:
+        schema = declared.schema(one["kind"])
+        jsonschema_rs.meta.validate(schema)
+        jsonschema_rs.Draft202012Validator(schema).validate(one)
+    with pytest.raises(NotFound):
+        declared.schema("Nope")
