@@ -25,6 +25,7 @@ from graftwork.gateway.services import Services
 from graftwork.protocol.resource import API_VERSION
 from graftwork.settings import Settings
 from graftwork.testing import FakeEngine, write_lora
+from graftwork.traffic.mirror import mirrored_at
 from support.on_socket import on_socket
 from support.rollouts import canary, document, hold, weight
 from support.served import CHAT, HELLO
@@ -119,6 +120,14 @@ def test_a_copy_is_compared_with_the_answer(mirrored: Mirrored) -> None:
     explained = mirrored.client.predictions.explain(request_id)
     assert explained["shadows"] == [{**diff, "text": None}]
     assert mirrored.client.rollouts.show("support")["mirror"] == 100
+
+
+def test_which_requests_are_copied_follows_from_their_ids(start: Callable[..., Any]) -> None:
+    with start({"shadow": {"mirror": 20}}) as made:
+        ids = [made.ask(max_tokens=1).headers["x-graftwork-request"] for _ in range(60)]
+        chosen = {one for one in ids if mirrored_at(LOCAL, "support", one) < 0.2}
+        assert {one["request_id"] for one in made.diffs(len(chosen))} == chosen
+        eventually(lambda: made.ends() == {"compared": len(chosen)})
 
 
 def test_every_door_that_generates_is_copied_with_the_same_words_and_sampling(mirrored: Mirrored) -> None:

@@ -26,6 +26,14 @@ def copied(number: int = 1, answer: str = "yes", shadow: str | None = "yes", **m
     }
     return Copied(
         **facts | more,
-        answer=Side("support:1.0.0", ANSWERS, (answer,), 0.1, 1, -0.1, "stop"),
+        answer=Side(
+            "support:1.0.0",
+            ANSWERS,
+            (answer,),
+            latency_s=0.1,
+            output_tokens=1,
+            mean_logprob=-0.1,
+            finish_reason="stop",
+        ),
         shadow=Side("support:2.0.0", SHADOWS, () if shadow is None else (shadow,), output_tokens=1, **side),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -14,8 +15,10 @@ from graftwork.traffic.records.feedback import Feedback
 from graftwork.traffic.records.record import Record
 from graftwork.traffic.records.vault import Vault
 from graftwork.traffic.rollouts.rollout import Rollout
+from graftwork.traffic.shadows.diffs import Diffs
 from support.analysis import template
 from support.books import Books
+from support.copies import copied
 from support.desk import Desk
 from support.rollouts import Bench
 
@@ -26,6 +29,7 @@ class Court:
     def __init__(self, desk: Desk) -> None:
         self.desk, self.templates = desk, Templates(desk.database, desk.clock)
         self.books = Books(desk.database, Vault(None))
+        self.diffs = Diffs(desk.database, self.books.vault)
         self.took_s = 0.0  #: of each reading of the timer
         self.judge = self.judge_of()
         self.bench = Bench(desk, self.judge)
@@ -34,7 +38,8 @@ class Court:
 
     def judge_of(self, most: int = 20_000) -> TemplateJudge:
         """A judge that knows nothing yet."""
-        return TemplateJudge(self.templates, Known(self.desk.database, self.books.records, most=most), self._timer)
+        known = Known(self.desk.database, self.books.records, self.diffs, most=most)
+        return TemplateJudge(self.templates, known, self._timer)
 
     def set(self, name: str, *metrics: dict[str, Any], **fields: Any) -> None:
         """Make this what a template says."""
@@ -56,6 +61,13 @@ class Court:
         if score is not None:
             for one in records:
                 self.books.feedback.give("local", Feedback(one.request_id, "rating", "user", score, None), actor="me")
+
+    def copies(self, number: int, *, shadow: str | None = "yes", error: str | None = None) -> None:
+        """So many copies of requests to the candidate of the newest rollout, which came now and were answered `yes`."""
+        rollout, at = self.bench.rollouts.get("local", "support"), timestamp(self.bench.clock.now)
+        made = [copied(next(self._ids), shadow=shadow, error=error, at=at, rollout=rollout.name) for _ in range(number)]
+        digest = rollout.arms["candidate"].digest
+        self.diffs.write([replace(one, shadow=replace(one.shadow, digest=digest)) for one in made])
 
     def _timer(self) -> float:
         self._passed_s += self.took_s

@@ -115,7 +115,7 @@ def make_services(
     slot, telemetry = EngineSlot(engine, make), Telemetry()
     snapshots.changed = partial(residency.follow, slot)
     books, templates = Bookkeeping.of(settings, base, database, telemetry), Templates(database)
-    judge = TemplateJudge(templates, Known(database, books.records))
+    judge = TemplateJudge(templates, Known(database, books.records, books.diffs))
     moving, kept, steering = steered(database, snapshots, slot, settings.adapter_cache_bytes, judge)
     if slot.wanted:
         _check_base_name_is_free(base, snapshots)

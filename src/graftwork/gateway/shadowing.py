@@ -55,6 +55,7 @@ class _Copy:
     shadow: Shadow
     again: Again
     copied: Copied
+    per_prompt: int  # answers to each prompt
     at: float = field(default_factory=time.monotonic)
     unwanted: bool = False  # its user is to be forgotten
 
@@ -96,7 +97,7 @@ class Shadowing:
             elif self._slot.closing or len(self._waiting) >= self._most or self._bytes + copied.size > MOST_BYTES:
                 self._count("dropped")
             else:
-                self._waiting.append(_Copy(shadow, draft.again, copied))
+                self._waiting.append(_Copy(shadow, draft.again, copied, draft.choices_per_prompt))
                 self._bytes += copied.size
                 self._gauge.set(len(self._waiting))
                 self._arrived.set()
@@ -206,7 +207,8 @@ class Shadowing:
         if copy.unwanted:
             return "dropped"
         took_s = (rows.ended or time.perf_counter()) - (rows.began if len(rows) else began)
-        side = replace(copy.copied.shadow, latency_s=took_s, error=error)
+        prompts = sum(last.prompt_tokens for last in rows.lasts[:: copy.per_prompt] if last is not None)
+        side = replace(copy.copied.shadow, latency_s=took_s, prompt_tokens=prompts, error=error)
         self._journal.put(replace(copy.copied, shadow=_answered(side, rows)))
         return "timed_out" if error == TIMED_OUT else "compared" if error is None else "failed"
 
@@ -264,6 +266,7 @@ def _whole(draft: Draft, shadow: Shadow) -> Copied | None:
 
 
 def _answered(side: Side, rows: AnswerRows) -> Side:
+    side = replace(side, ttft_s=None if rows.first is None else rows.first - rows.began)
     if side.error is not None:
         return replace(side, output_tokens=rows.output_tokens)
     return replace(

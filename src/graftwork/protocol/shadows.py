@@ -32,7 +32,9 @@ class DiffAnswer(Shape):
     length_ratio: float | None
     latency_s: float | None
     shadow_latency_s: float | None
+    shadow_ttft_s: float | None
     output_tokens: int
+    shadow_prompt_tokens: int | None
     shadow_output_tokens: int
     mean_logprob: float | None
     shadow_mean_logprob: float | None

@@ -263,3 +263,52 @@ def test_what_has_ended_is_forgotten(court: Court) -> None:
     court.bench.rollouts.abort("local", "support", actor="ann")
     court.bench.look(1)
     assert court.judge._going == {}
+
+
+SIMILAR = {
+    "name": "similar",
+    "provider": {"feedback": {"name": "similarity"}},
+    "failureCondition": "result < 0.5",
+    "interval": "10s",
+}
+SHADOWED = {"shadow": {"mirror": 100, **GATE}}
+
+
+def test_an_arm_that_answers_nobody_is_judged_by_its_copies(court: Court) -> None:
+    begun(court, SUCCESS, SIMILAR, strategy=SHADOWED)
+    court.answers("stable", 100)
+    court.copies(100)
+    good = court.bench.look(1)
+    assert (good.state.held, metric(good, "success")["result"]) == ("step", "pass")
+    begun(court, SIMILAR, strategy=SHADOWED)
+    court.copies(100, shadow="on the contrary, my friend")
+    unlike = court.bench.look(11)
+    assert unlike.state.status == "aborted" and "similar" in unlike.state.reason
+    begun(court, SUCCESS, strategy=SHADOWED)
+    court.copies(100, shadow=None, error="generation_failed")
+    failing = court.bench.look(11)
+    assert failing.state.status == "aborted" and "success" in failing.state.reason
+
+
+def test_copies_count_before_the_first_weight_and_answers_after_it(court: Court) -> None:
+    often = {**SUCCESS, "count": 9}
+    begun(court, often, strategy=canary({"setMirror": 100}, GATE, weight(50), GATE, weight(100), hold()))
+    court.answers("candidate", 100)
+    assert court.bench.look(11).state.share("candidate") == 0, "it answers nobody yet"
+    court.copies(100)
+    assert shares_within(court, 9) == [0.5], "copies are answers as long as there are no others"
+    court.copies(100)
+    assert set(shares_within(court, 3)) == {0.5}
+    court.answers("candidate", 100)
+    assert shares_within(court, 9) == [1.0]
+
+
+def shares_within(court: Court, looks: int) -> list[float]:
+    """What the candidate has after each of so many looks, up to the first at which that is another."""
+    before = court.bench.look().state.share("candidate")
+    found = []
+    for _ in range(looks):
+        found.append(court.bench.look(11).state.share("candidate"))
+        if found[-1] != before:
+            return found[-1:]
+    return found

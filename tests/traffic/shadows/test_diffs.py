@@ -64,7 +64,7 @@ def test_hashes_are_the_tenants_own_and_texts_are_sealed(diffs: Diffs, books: Bo
 
 def test_gates_see_copies_as_answers_with_their_likeness_as_scores(diffs: Diffs) -> None:
     diffs.write([copied(1), copied(2, shadow=""), copied(3, shadow=None, error="timed_out"), copied(4, arm="b")])
-    same, empty, late = diffs.observations("local", "support", arm="candidate", since=copied(0).at)
+    same, empty, late = diffs.observations("local", "support", rollout="support/1", arm="candidate", since=copied(0).at)
     assert (same.outcome, same.latency_s, same.feedback) == (
         "ok",
         0.2,

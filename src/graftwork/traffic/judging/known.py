@@ -1,4 +1,4 @@
-"""Known: what the database knows of a rollout's arms: the answers that this rollout gave, evaluations, a baseline."""
+"""Known: what the database knows of a rollout's arms: what this rollout had them answer, evaluations, a baseline."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from graftwork.traffic.observation import Observation
 from graftwork.traffic.records.records import Records
 from graftwork.traffic.rollouts.plan import STABLE
 from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout
+from graftwork.traffic.shadows.diffs import Diffs
 
 if TYPE_CHECKING:
     from graftwork.protocol.evaluation_parts import Distributions
@@ -28,8 +29,8 @@ MOST = 20_000
 class Known:
     """For use from any thread; what it tells is read anew each time."""
 
-    def __init__(self, database: Database, records: Records, *, most: int = MOST) -> None:
-        self._database, self._records, self._most = database, records, most
+    def __init__(self, database: Database, records: Records, diffs: Diffs, *, most: int = MOST) -> None:
+        self._database, self._records, self._diffs, self._most = database, records, diffs, most
 
     def evidence(
         self, rollout: Rollout, arm: str, *, since: datetime, now: datetime, settle_s: float, answers: bool
@@ -52,8 +53,14 @@ class Known:
     def _answers(
         self, rollout: Rollout, arm: str, *, since: datetime, now: datetime, settle_s: float
     ) -> tuple[Observation, ...]:
-        """Only what this rollout decided: an arm of the same name of the one before it says nothing of this one."""
-        seen = self._records.observations(
+        """Only what this rollout decided: an arm of the same name of the one before it says nothing of this one.
+
+        Of an arm that answers nobody, and gets copies, what became of these.
+        """
+        mirror = rollout.state.mirror
+        copies = mirror is not None and mirror[0] == arm and not rollout.state.share(arm)
+        kept: Diffs | Records = self._diffs if copies else self._records
+        seen = kept.observations(
             rollout.tenant, rollout.route, rollout=rollout.name, arm=arm, since=timestamp(since), limit=self._most
         )
         return in_window(seen, arm=arm, digest=rollout.arms[arm].digest, since=since, now=now, settle_s=settle_s)

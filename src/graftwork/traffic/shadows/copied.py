@@ -14,6 +14,8 @@ class Side:
     digest: str
     texts: Sequence[str] = ()
     latency_s: float | None = None  #: from when the engine was asked to the last token
+    ttft_s: float | None = None  #: the same to the first token
+    prompt_tokens: int = 0
     output_tokens: int = 0
     mean_logprob: float | None = None
     finish_reason: str | None = None

@@ -44,7 +44,9 @@ class Diff:
     length_ratio: float | None
     latency_s: float | None
     shadow_latency_s: float | None
+    shadow_ttft_s: float | None
     output_tokens: int
+    shadow_prompt_tokens: int | None
     shadow_output_tokens: int
     mean_logprob: float | None
     shadow_mean_logprob: float | None
@@ -85,7 +87,9 @@ class Diff:
             **compared,
             latency_s=answer.latency_s,
             shadow_latency_s=shadow.latency_s,
+            shadow_ttft_s=shadow.ttft_s,
             output_tokens=answer.output_tokens,
+            shadow_prompt_tokens=shadow.prompt_tokens,
             shadow_output_tokens=shadow.output_tokens,
             mean_logprob=answer.mean_logprob,
             shadow_mean_logprob=shadow.mean_logprob,
@@ -124,6 +128,8 @@ class Diff:
             digest=self.shadow_digest,
             outcome="ok" if self.outcome == "ok" else "error",
             latency_s=self.shadow_latency_s or 0.0,
+            ttft_s=self.shadow_ttft_s,
+            prompt_tokens=self.shadow_prompt_tokens or 0,
             output_tokens=self.shadow_output_tokens,
             mean_logprob=self.shadow_mean_logprob,
             finish_reason=self.shadow_finish_reason,

@@ -99,9 +99,11 @@ class Diffs:
         """What they say of each pair of versions; of more than `MOST` the newest."""
         return report_of(self._newest(tenant, wanted, limit=MOST))
 
-    def observations(self, tenant: str, route: str, *, arm: str, since: str, limit: int = MOST) -> list[Observation]:
-        """The copies that an arm was sent since a time, as gates see answers, in order; the newest `limit`."""
-        found = self._newest(tenant, Wanted(route=route, arm=arm, since=since), limit=limit)
+    def observations(
+        self, tenant: str, route: str, *, rollout: str, arm: str, since: str, limit: int = MOST
+    ) -> list[Observation]:
+        """The copies that a rollout sent an arm since a time, as gates see answers, in order; the newest `limit`."""
+        found = self._newest(tenant, Wanted(route=route, rollout=rollout, arm=arm, since=since), limit=limit)
         return [one.observation for one in reversed(found)]
 
     def _newest(self, tenant: str, wanted: Wanted, *, limit: int, before: str = "") -> list[Diff]:
