@@ -18,6 +18,8 @@ EVERY = tuple(SCOPES)
         ("admin", EVERY, set(ALL)),
         ("admin", ("inference",), {"call"}),
         ("admin", ("read",), {"read"}),
+        ("admin", ("texts",), {"texts"}),
+        ("approver", ("texts",), set()),
         ("admin", ("manage",), {"deploy", "approve", "administer", "operate"}),
         ("viewer", ("manage",), set()),
         ("admin", (), set()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from graftwork.access.clock import timestamp, utc_now
 from graftwork.access.event_file import verify_file
 from graftwork.access.events import append
 from graftwork.client import Client
@@ -19,9 +21,11 @@ from graftwork.db import Database
 from graftwork.errors import Conflict, Damaged, InvalidRequest, NotFound, Unavailable
 from graftwork.gateway import events as doors
 from graftwork.protocol.resource import API_VERSION
+from graftwork.settings import Settings
 from support.evaluations import task
 from support.keys import KEYS
 from support.served import Served, serving
+from support.tenants import shared
 
 SUBJECTS = ("adapters/alpha", "retention", "gc")
 KINDS = ["base.created", "adapter.created", "version.created", "version.promoted"]
@@ -172,6 +176,31 @@ def test_a_stream_ends_when_the_server_stops(busy: Served) -> None:
         assert next(lines) == "retry: 1000"
         busy.app.state.services.engine.closing = True
         assert sum(line.startswith("id: ") for line in lines) == 4  # what is being told is told
+
+
+@pytest.mark.parametrize("ending", ["revoked", "expired", "struck off", "demoted"])
+def test_a_stream_ends_with_the_key_that_it_was_opened_with(
+    settings: Settings, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "LOOK_S", 0.01)
+    with shared(settings, tmp_path) as made:
+        tenancy = made.tenancy
+        tenancy.users.put("acme", "ann", "admin", "", actor="me")
+        soon = timestamp(utc_now() + timedelta(seconds=1)) if ending == "expired" else None
+        key = made.key("acme", user="ann", expires_at=soon)
+        with made.http(key).stream("GET", "/api/v1/events", params={"follow": "true"}) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "retry: 1000"
+            if ending == "revoked":
+                tenancy.keys.revoke("acme", key.split("_")[1], actor="me")
+            elif ending == "struck off":
+                tenancy.users.remove("acme", "ann", actor="me")
+            elif ending == "demoted":
+                tenancy.users.put("acme", "ann", "viewer", "", actor="me")
+            told = [line for line in lines if line]
+        assert told[-2] == "event: error"
+        assert json.loads(told[-1].removeprefix("data: "))["status"] == 401
+        assert "key.revoked" not in str(told), "what came after it is not told any more"
 
 
 def test_who_reads_slowly_is_read_for_slowly(busy: Served, monkeypatch: pytest.MonkeyPatch) -> None:

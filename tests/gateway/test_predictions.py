@@ -339,6 +339,24 @@ def test_texts_are_kept_sealed_where_the_tenant_wants_it(sealing: Served) -> Non
         assert "hello" not in str(tx.execute(text("SELECT * FROM prediction_texts")).all())
 
 
+def test_what_was_said_is_for_those_who_may_see_it_and_the_record_for_all(sealing: Served) -> None:
+    sealing.client.predictions.set_recording(recording(keepText=True))
+    request_id = sealing.chat().headers["x-graftwork-request"]
+
+    def explained(*scopes: str, role: str = "admin") -> dict[str, Any]:
+        key = sealing.client.keys.create(role=role, scopes=list(scopes))["key"]
+        path, headers = f"/api/v1/predictions/{request_id}", {"authorization": f"Bearer {key}"}
+        found: dict[str, Any] = sealing.http.get(path, headers=headers).json()
+        return found
+
+    assert explained("read", "texts")["text"]["prompt"] == [{"messages": HELLO}]
+    for scopes, role in ((("read", "manage"), "admin"), (("read", "texts"), "deployer"), (("read",), "viewer")):
+        found = explained(*scopes, role=role)
+        assert (found["text"], found["text_withheld"]) == (None, True)
+        assert found["prediction"]["request_id"] == request_id
+    assert not explained("read", "texts")["text_withheld"]
+
+
 # Strict
 
 

@@ -54,6 +54,15 @@ class Access:
             return None
         return Principal(key.tenant, key.user or f"key:{key.family}", key.user, key.id, self._rights(key))
 
+    def still(self, who: Principal, now: str) -> bool:
+        """Whether somebody may still do all that they could when they were identified; without a key nothing ends."""
+        if who.key is None:
+            return True
+        key = self.keys.get(who.key)
+        if key is None or key.state(now) != "active" or (key.user and (key.tenant, key.user) not in self.users):
+            return False
+        return who.rights <= self._rights(key)
+
     def tenant(self, name: str) -> Tenant:
         """The tenant of this name; one without settings where none was set up."""
         return self.tenants.get(name) or Tenant(name)

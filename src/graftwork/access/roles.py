@@ -12,6 +12,7 @@ class Right(StrEnum):
 
     CALL = "call"  #: have models answer
     READ = "read"  #: see the tenant's versions, evaluations, events …
+    TEXTS = "texts"  #: see what was said in answers, where that is kept
     DEPLOY = "deploy"  #: push, promote, roll back, load
     APPROVE = "approve"  #: approve and reject versions
     ADMINISTER = "administer"  #: keys, users, grants, policies, deletion
@@ -19,7 +20,7 @@ class Right(StrEnum):
 
 
 Role = Literal["viewer", "deployer", "approver", "admin"]
-Scope = Literal["inference", "read", "manage"]
+Scope = Literal["inference", "read", "texts", "manage"]
 
 ALL: Final = frozenset(Right)
 _SEE: Final = frozenset({Right.CALL, Right.READ})
@@ -33,7 +34,8 @@ ROLES: Final[Mapping[str, frozenset[Right]]] = {
 SCOPES: Final[Mapping[str, frozenset[Right]]] = {
     "inference": frozenset({Right.CALL}),
     "read": frozenset({Right.READ}),
-    "manage": ALL - _SEE,
+    "texts": frozenset({Right.TEXTS}),
+    "manage": ALL - _SEE - {Right.TEXTS},
 }
 
 

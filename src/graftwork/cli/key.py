@@ -42,7 +42,7 @@ def create(
     role: Annotated[str, typer.Option(help="viewer, deployer, approver or admin.")] = "viewer",
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help="inference, read or manage; repeatable; default inference and read."),
+        typer.Option("--scope", help="inference, read, texts or manage; repeatable; default inference and read."),
     ] = None,
     user: Annotated[str | None, typer.Option(help="Whose key it is: it can do no more than their role.")] = None,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="Until when, as 2026-01-31T09:30:00Z.")] = None,
@@ -55,7 +55,7 @@ def create(
     wanted |= {"default_route": default_route} if default_route else {}
     wanted |= {"scopes": scope} if scope else {}
     if admin:
-        wanted |= {"role": "admin", "scopes": ["inference", "read", "manage"]}
+        wanted |= {"role": "admin", "scopes": ["inference", "read", "texts", "manage"]}
     with context.client() as client:
         _show(context, client.keys.create(tenant=tenant, **wanted))
 

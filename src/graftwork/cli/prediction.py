@@ -152,6 +152,8 @@ def _print(found: dict[str, Any]) -> None:
     for one in found["shadows"]:
         like = "" if one["similarity"] is None else f", similarity {one['similarity']:.3f}"
         print(f"\nshadow  {one['shadow_model']} ({one['rollout']}): {one['error'] or 'answered'}{like}")
+    if found["text_withheld"]:
+        print("\nWhat was said is kept; your key may not see it (scope texts, role admin).")
     if found["text"] is not None:
         import json
 

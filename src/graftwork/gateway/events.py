@@ -16,12 +16,14 @@ from starlette.responses import JSONResponse, Response
 from graftwork.access.clock import read_time
 from graftwork.access.event_log import Wanted
 from graftwork.access.events import Event
+from graftwork.access.principal import Principal
 from graftwork.errors import GraftworkError, InvalidRequest
 from graftwork.gateway.disconnect import EventStream
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
-from graftwork.gateway.services import Services, services_of, tenant_of
+from graftwork.gateway.services import Services, principal_of, services_of, tenant_of
+from graftwork.gateway.still_asking import check_still
 from graftwork.protocol.errors import kind_of, problem
 from graftwork.protocol.events import ChainPage, EventList, HeadAnswer, VerificationAnswer, VerifyBody
 from graftwork.registry.subjects import KINDS
@@ -66,7 +68,7 @@ async def list_events(
     wanted = Wanted(kind, subject, actor, after, _time(since, "since"), _time(until, "until"))
     if follow:
         last = _position(request.headers.get("last-event-id", ""), "Last-Event-ID")
-        stream = _stream(services, tenant, replace(wanted, after=max(after, last)))
+        stream = _stream(services, principal_of(request), replace(wanted, after=max(after, last)))
         return EventStream(stream, source=stream, headers={})
     wanted = replace(wanted, after=max(after, _position(page_token, "page_token")))
     found = await run_in_threadpool(services.events.page, tenant, wanted, page_size + 1)
@@ -101,17 +103,21 @@ async def chain(
     return JSONResponse({"events": found})
 
 
-async def _stream(services: Services, tenant: str, wanted: Wanted) -> AsyncGenerator[bytes, None]:
-    """Events as they come. Whoever reads slowly is read for slowly: nothing is kept for him meanwhile."""
+async def _stream(services: Services, who: Principal, wanted: Wanted) -> AsyncGenerator[bytes, None]:
+    """Events as they come, while who asked may still have them. Whoever reads slowly is read for slowly: nothing is
+    kept for him meanwhile.
+    """
     yield b"retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     spoken = clock()
     try:
         while not services.engine.closing:
             # NOTE: the log's end is looked up before the events are read, so that none in between is skipped.
-            end = services.snapshots.current().position
+            snapshot = services.snapshots.current()
+            check_still(who, snapshot)
+            end = snapshot.position
             if end > wanted.after:
-                found = await run_in_threadpool(services.events.page, tenant, wanted, AT_ONCE)
+                found = await run_in_threadpool(services.events.page, who.tenant, wanted, AT_ONCE)
                 for event in found:
                     yield _told(event)
                     spoken = clock()

@@ -10,12 +10,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from graftwork.access.clock import read_time
+from graftwork.access.roles import Right
 from graftwork.errors import NotFound
 from graftwork.gateway.feedback import request_id_in
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
-from graftwork.gateway.services import actor_of, services_of, tenant_of
+from graftwork.gateway.services import actor_of, principal_of, services_of, tenant_of
 from graftwork.protocol.predictions import (
     MAX_CALLED,
     ExplainedAnswer,
@@ -69,17 +70,19 @@ async def explain(request: Request, request_id: str) -> Response:
     """All that is known of one answer: its record, feedback, and how its adapters stood when it was decided."""
     services, tenant, wanted = services_of(request), tenant_of(request), request_id_in(request_id)
     books = services.books
+    texts = Right.TEXTS in principal_of(request).rights
     try:
-        found = await run_in_threadpool(books.records.explain, tenant, wanted)
+        found = await run_in_threadpool(books.records.explain, tenant, wanted, texts=texts)
     except NotFound:
         await books.recorder.flush()  # it may have been answered a moment ago
-        found = await run_in_threadpool(books.records.explain, tenant, wanted)
+        found = await run_in_threadpool(books.records.explain, tenant, wanted, texts=texts)
     await services.shadowing.flush()
     shadows = await run_in_threadpool(books.diffs.of_request, tenant, found.record.request_id)
     return JSONResponse(
         {
             "prediction": found.record.to_json(),
             "text": found.text,
+            "text_withheld": found.withheld,
             "feedback": [one.to_json() for one in found.feedback],
             "decided_by": [one.to_json() for one in found.decided_by],
             "history": [one.to_json() for one in found.history],

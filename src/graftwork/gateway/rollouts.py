@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from graftwork.access.principal import Principal
 from graftwork.errors import GraftworkError
 from graftwork.gateway.disconnect import EventStream
 from graftwork.gateway.etags import tagged
@@ -20,7 +21,8 @@ from graftwork.gateway.lifecycle import ReasonQuery
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
-from graftwork.gateway.services import Services, actor_of, services_of, tenant_of
+from graftwork.gateway.services import Services, actor_of, principal_of, services_of, tenant_of
+from graftwork.gateway.still_asking import check_still
 from graftwork.protocol.errors import kind_of, problem
 from graftwork.protocol.rollouts import (
     ActionBody,
@@ -91,10 +93,10 @@ async def show(
     follow: bool = Query(False, include_in_schema=False),  # whoever tries out all doors would wait for ever
 ) -> Response:
     """Where the newest rollout of a route stands; with `follow=true` as server-sent events, until it ends."""
-    services, tenant = services_of(request), tenant_of(request)
-    found = await run_in_threadpool(services.rollouts.get, tenant, route)
+    services = services_of(request)
+    found = await run_in_threadpool(services.rollouts.get, tenant_of(request), route)
     if follow:
-        stream = _stream(services, tenant, found)
+        stream = _stream(services, principal_of(request), found)
         return EventStream(stream, source=stream, headers={})
     return tagged(found.to_json())
 
@@ -169,7 +171,7 @@ def _begun(found: Rollout) -> Response:
     return answer
 
 
-async def _stream(services: Services, tenant: str, found: Rollout) -> AsyncGenerator[bytes, None]:
+async def _stream(services: Services, who: Principal, found: Rollout) -> AsyncGenerator[bytes, None]:
     """The rollout each time that it has changed; it ends with the rollout, or when another one takes its place."""
     yield b"retry: 1000\n\n" + _event(found)
     clock = asyncio.get_running_loop().time
@@ -177,9 +179,11 @@ async def _stream(services: Services, tenant: str, found: Rollout) -> AsyncGener
     try:
         while not found.state.ended and not services.engine.closing:
             await asyncio.sleep(LOOK_S)
-            if (position := services.snapshots.current().position) != seen:
-                now = await run_in_threadpool(services.rollouts.get, tenant, found.route)
-                seen = position
+            snapshot = services.snapshots.current()
+            check_still(who, snapshot)
+            if snapshot.position != seen:
+                now = await run_in_threadpool(services.rollouts.get, who.tenant, found.route)
+                seen = snapshot.position
                 if (now.revision, now.changes) != (found.revision, found.changes):
                     found, spoken = now, clock()
                     yield _event(found)

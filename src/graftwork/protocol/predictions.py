@@ -119,6 +119,8 @@ class ExplainedAnswer(Shape):
 
     prediction: PredictionAnswer
     text: SaidAnswer | None
+    #: Whether it is kept, and the caller may not see it.
+    text_withheld: bool
     feedback: list[FeedbackAnswer]
     decided_by: list[EventAnswer]
     history: list[PastAnswer]

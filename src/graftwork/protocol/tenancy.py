@@ -10,7 +10,7 @@ from graftwork.protocol.answers import Shape
 from graftwork.protocol.registry import OurBody
 
 Role = Literal["viewer", "deployer", "approver", "admin"]
-Scope = Literal["inference", "read", "manage"]
+Scope = Literal["inference", "read", "texts", "manage"]
 Verb = Literal["call", "see", "manage"]
 MAX_NAME = 128
 MAX_TEXT = 256
@@ -66,7 +66,7 @@ class KeyBody(OurBody):
 
     name: Text = ""
     role: Role = "viewer"
-    scopes: list[Scope] = Field(default=["inference", "read"], min_length=1, max_length=3)
+    scopes: list[Scope] = Field(default=["inference", "read"], min_length=1, max_length=4)
     user: Annotated[str | None, Field(max_length=MAX_NAME)] = None
     expires_at: Annotated[str | None, Field(max_length=64)] = None
     default_route: Default = None

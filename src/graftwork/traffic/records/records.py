@@ -72,6 +72,8 @@ class Explained:
 
     record: Record
     text: Any
+    #: Whether it is kept and was not to be read.
+    withheld: bool
     feedback: tuple[Feedback, ...]
     history: tuple[Told, ...]
     #: Of the route's revision and the rollout that decided.
@@ -100,8 +102,8 @@ class Records:
         last = found[page_size - 1] if len(found) > page_size else None
         return Page(tuple(found[:page_size]), f"{last.at}~{last.request_id}" if last else None)
 
-    def explain(self, tenant: str, request_id: str) -> Explained:
-        """All that is known of one answer.
+    def explain(self, tenant: str, request_id: str, *, texts: bool = True) -> Explained:
+        """All that is known of one answer; what was said only with `texts`.
 
         Raises:
             NotFound: the tenant has no record of it: there was none, or it is kept no longer.
@@ -113,8 +115,8 @@ class Records:
             sealed = tx.execute(select(prediction_texts.c.sealed).where(own)).scalar()
             said, history = feedback_of(tx, tenant, request_id), tuple(history_of(tx, record))
             decided_by = tuple(deciding(tx, record))
-        text = None if sealed is None else self._vault.open(tenant, request_id, sealed)
-        return Explained(record, text, tuple(said), history, decided_by)
+        text = self._vault.open(tenant, request_id, sealed) if sealed is not None and texts else None
+        return Explained(record, text, sealed is not None and not texts, tuple(said), history, decided_by)
 
     def observations(
         self,
