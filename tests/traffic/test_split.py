@@ -13,6 +13,7 @@ from graftwork.errors import InvalidRequest
 from graftwork.traffic.split import pick, point_of, shares, slices_of
 
 KEYS = [f"user-{number}" for number in range(10_000)]
+POINTS = [point_of("support", key) for key in KEYS[:1000]]
 WEIGHTS = st.lists(st.floats(0, 1e6), min_size=1, max_size=6).filter(lambda found: sum(found) > 0)
 
 
@@ -61,6 +62,22 @@ def test_slices_cover_everything_once_and_no_arm_without_weight_has_one(weights:
     for one in found:
         assert wanted[one.arm] > 0
         assert one.end - one.start == pytest.approx(wanted[one.arm], abs=1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 49)), min_size=2, max_size=5))
+def test_of_three_arms_keys_move_between_one_that_changed_and_the_last_and_nowhere_else(
+    steps: list[tuple[int, int]],
+) -> None:
+    def placed(one: int, other: int) -> list[str]:
+        slices = slices_of([("one", one), ("other", other), ("stable", 100 - one - other)])
+        return [pick(slices, point) for point in POINTS]
+
+    for before, after in pairwise(steps):
+        for was, now in zip(placed(*before), placed(*after), strict=True):
+            assert was == now or "stable" in (was, now), "never from one to the other"
+            for at, arm in enumerate(("one", "other")):
+                assert not (was != now == arm and after[at] <= before[at]), "to one that grew"
+                assert not (now != was == arm and after[at] >= before[at]), "from one that shrank"
 
 
 @pytest.mark.parametrize(

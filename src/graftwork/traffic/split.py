@@ -54,16 +54,30 @@ def shares(weights: Sequence[tuple[str, float]]) -> dict[str, float]:
 
 
 def slices_of(weights: Sequence[tuple[str, float]]) -> tuple[Slice, ...]:
-    """Slices in the order that the arms are named in, the last taking what is left.
+    """Slices of all arms that have a weight: from both ends by turns, and the last one, the stable arm, between.
 
-    With two arms of which the second is the stable one, more weight for the first moves keys to it and none away.
+        | first      | third   |     last     |  fourth |  second |
+        0                                                         1
+
+    What lies at an end depends on nothing but its own share. So of three arms, either of the first two grows at the
+    cost of the last alone, and gives back to it what it took; of more, two that lie one behind the other move each
+    other.
     Raises InvalidRequest as `shares`.
     """
-    found: list[Slice] = []
-    parts = [one for one in shares(weights).items() if one[1] > 0]
-    for index, (arm, share) in enumerate(parts):
-        start = found[-1].end if found else 0.0
-        end = 1.0 if index == len(parts) - 1 else min(start + share, 1.0)
-        if end > start:
-            found.append(Slice(arm, start, end))
-    return tuple(found)
+    *ends, (last, left) = shares(weights).items()
+    low, high = _ends(ends[0::2]), _ends(ends[1::2])
+    inner = low[-1] if low else 0.0
+    starts = [max(1.0 - one, inner) for one in high]  # rounding must leave no gap, and let nothing overlap
+    if not left and starts:
+        starts[-1] = inner
+    elif not left:
+        low[-1] = 1.0
+    found = [Slice(arm, start, end) for (arm, _), start, end in zip(ends[0::2], [0.0, *low], low, strict=False)]
+    found.append(Slice(last, low[-1] if low else 0.0, starts[-1] if starts else 1.0))
+    behind = [Slice(arm, start, end) for (arm, _), start, end in zip(ends[1::2], starts, [1.0, *starts], strict=False)]
+    return tuple(one for one in (*found, *reversed(behind)) if one.end > one.start)
+
+
+def _ends(shared: Sequence[tuple[str, float]]) -> list[float]:
+    """Where each ends, one laid behind the other."""
+    return [min(math.fsum(share for _, share in shared[: count + 1]), 1.0) for count in range(len(shared))]
