@@ -86,7 +86,7 @@ async def explain(request: Request, request_id: str) -> Response:
             "feedback": [one.to_json() for one in found.feedback],
             "decided_by": [one.to_json() for one in found.decided_by],
             "history": [one.to_json() for one in found.history],
-            "shadows": [{**one.to_json(), "text": text} for one, text in shadows],
+            "shadows": [{**one.to_json(), "text": text if texts else None} for one, text in shadows],
         }
     )
 
