@@ -55,8 +55,17 @@ async def list_predictions(
 ) -> Response:
     """The caller's answers that are recorded, the newest first, page by page."""
     books = services_of(request).books
-    times = [read_time(text, field=field) if text else None for field, text in (("since", since), ("until", until))]
-    wanted = Wanted(adapter, digest, route, arm, user, session, outcome, *times)
+    wanted = Wanted(
+        adapter=adapter,
+        digest=digest,
+        route=route,
+        arm=arm,
+        user_id=user,
+        session_id=session,
+        outcome=outcome,
+        since=read_time(since, field="since") if since else None,
+        until=read_time(until, field="until") if until else None,
+    )
     await books.recorder.flush()
     page = await run_in_threadpool(
         books.records.page, tenant_of(request), wanted, page_size=page_size, page_token=page_token
