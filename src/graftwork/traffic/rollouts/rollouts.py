@@ -63,17 +63,65 @@ class Rollouts:
             Conflict: the route means that version already, or cannot mean it, or nothing.
             Forbidden: the policy does not let a candidate serve.
         """
-        plan = Plan.of(spec)
-        self._check_possible(plan)
-        spec = self._pinned(tenant, spec)
-        now = self._clock()
+        spec, now = self.prepared(tenant, spec), self._clock()
         with self._database.transaction() as tx:
             if once is not None and (known := recall(tx, tenant, once)) is not None:
                 return self._at(tx, tenant, known["route"], known["revision"])
-            found = self._begun(tx, tenant, spec, plan, now, actor, reason)
+            found = self.start_in(tx, tenant, spec, now=now, actor=actor, reason=reason or "")
             if once is not None:
                 keep(tx, tenant, once, {"route": found.route, "revision": found.revision}, now=now)
             return found
+
+    def prepared(self, tenant: str, spec: RolloutSpec) -> RolloutSpec:
+        """The same, which names the revision of each template: what becomes of a template changes no rollout that runs.
+
+        Raises:
+            InvalidRequest: it cannot be read, there is no such template, or nobody here could do it.
+        """
+        self._check_possible(Plan.of(spec))
+        return spec if self._judge is None else pinned(spec, partial(self._judge.check, tenant))
+
+    def arms_in(self, tx: Transaction, tenant: str, spec: RolloutSpec) -> tuple[str, dict[str, Version]]:
+        """The reference that a rollout would lead away from, and the version of each arm; raises as `start` does."""
+        reference, stable = pointer.target(tx, tenant, spec.route, spec.stable)
+        arms = {STABLE: stable}
+        for one in spec.candidates:
+            version = pointer.candidate(tx, tenant, one.reference, reference)
+            _check_candidate(version, stable, arms)
+            arms[one.arm] = version
+        return reference, arms
+
+    def start_in(
+        self,
+        tx: Transaction,
+        tenant: str,
+        spec: RolloutSpec,
+        *,
+        now: datetime,
+        actor: str,
+        reason: str,
+        evidence: Mapping[str, Any] | None = None,
+    ) -> Rollout:
+        """As `start`, in the caller's transaction; `spec` is `prepared`, and `evidence` what it is begun on."""
+        reference, versions = self.arms_in(tx, tenant, spec)
+        arms = {name: _arm(name, version) for name, version in versions.items()}
+        last, at = rows.newest(tx, tenant, spec.route), timestamp(now)
+        revision = last.revision + 1 if last else 1
+        if last is not None and not last.state.ended:
+            self._write(tx, last, supersede(last.state, now, f"Revision {revision} began."), actor=actor, at=now)
+        state = begin(now, reason)
+        told = {**spec.model_dump(mode="json", by_alias=True, exclude_unset=True), "stable": reference}
+        begun = Rollout(tenant, spec.route, revision, told, arms, state, 1, (), at, actor, at, None)
+        rows.insert(tx, begun)
+        after = state.brief()
+        row = {"kind": "started", "reason": state.reason, "before": None, "after": canonical(after, what="state")}
+        row |= {"evidence": canonical(dict(evidence), what="evidence") if evidence is not None else None}
+        rows.insert_step(tx, begun, 1, {**row, "created_at": at, "created_by": actor})
+        payload = {"revision": revision, "from": None, "to": after, "reason": state.reason, "spec": told}
+        payload |= {"arms": {name: _brief(one) for name, one in arms.items()}}
+        payload |= {"evidence": dict(evidence)} if evidence is not None else {}
+        events.append(tx, tenant, actor, "rollout.started", subject_of(spec.route), payload, at=at)
+        return self._at(tx, tenant, spec.route, revision)
 
     def retry(
         self, tenant: str, route: str, *, actor: str, reason: str | None, once: Once | None, expected: int | None = None
@@ -198,46 +246,6 @@ class Rollouts:
         kind = f"rollout.{action.kind}"
         events.append(tx, one.tenant, actor, kind, subject_of(one.route), {**told, **promoted}, at=at)
 
-    def _begun(
-        self,
-        tx: Transaction,
-        tenant: str,
-        spec: RolloutSpec,
-        plan: Plan,
-        now: datetime,
-        actor: str,
-        reason: str | None,
-    ) -> Rollout:
-        reference, stable = pointer.target(tx, tenant, spec.route, spec.stable)
-        arms = {STABLE: _arm(STABLE, stable)}
-        for one in spec.candidates:
-            version = pointer.candidate(tx, tenant, one.reference, reference)
-            _check_candidate(version, stable, arms)
-            arms[one.arm] = _arm(one.arm, version)
-        last, at = rows.newest(tx, tenant, spec.route), timestamp(now)
-        revision = last.revision + 1 if last else 1
-        if last is not None and not last.state.ended:
-            self._write(tx, last, supersede(last.state, now, f"Revision {revision} began."), actor=actor, at=now)
-        state = begin(now, reason or "")
-        told = {**spec.model_dump(mode="json", by_alias=True, exclude_unset=True), "stable": reference}
-        begun = Rollout(tenant, spec.route, revision, told, arms, state, 1, (), at, actor, at, None)
-        rows.insert(tx, begun)
-        after = state.brief()
-        row = {"kind": "started", "reason": state.reason, "before": None, "after": canonical(after, what="state")}
-        rows.insert_step(tx, begun, 1, {**row, "created_at": at, "created_by": actor})
-        payload = {"revision": revision, "from": None, "to": after, "reason": state.reason, "spec": told}
-        payload |= {"arms": {name: _brief(one) for name, one in arms.items()}}
-        events.append(tx, tenant, actor, "rollout.started", subject_of(spec.route), payload, at=at)
-        return self._at(tx, tenant, spec.route, revision)
-
-    def _pinned(self, tenant: str, spec: RolloutSpec) -> RolloutSpec:
-        """The same, which names the revision of each template: what becomes of a template changes no rollout that runs.
-
-        Raises:
-            InvalidRequest: there is no such template.
-        """
-        return spec if self._judge is None else pinned(spec, partial(self._judge.check, tenant))
-
     def _check_possible(self, plan: Plan) -> None:
         """Raises InvalidRequest for what nobody here could do."""
         if plan.analyses and self._judge is None:
@@ -264,7 +272,7 @@ class Rollouts:
         return found
 
 
-def _check_candidate(version: Version, stable: Version, arms: Mapping[str, ArmVersion]) -> None:
+def _check_candidate(version: Version, stable: Version, arms: Mapping[str, Version]) -> None:
     for name, other in arms.items():
         if other.digest == version.digest:
             raise Conflict(f"{version.label} is the arm {name} already.")
