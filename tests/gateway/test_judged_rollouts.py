@@ -15,7 +15,7 @@ import pytest
 from graftwork.client import Client
 from graftwork.errors import Refused
 from graftwork.gateway.app import build_app
-from graftwork.protocol.analysis import AnalysisSpec
+from graftwork.protocol.resource import API_VERSION
 from graftwork.settings import Settings
 from graftwork.testing import FakeEngine, write_lora
 from support.analysis import template
@@ -92,8 +92,7 @@ def pair(database_url: str, new_home: NewHome, tmp_path: Path) -> Iterator[Pair]
             folder = write_lora(tmp_path / f"lora-{number}", engines[0].outline, seed=number)
             client.push(folder, f"support:{number}.0.0")
         client.promote("support:1.0.0")
-        spec = AnalysisSpec.model_validate(template(*CAREFUL)["spec"])
-        apps[0].state.services.templates.set("local", "careful", spec, actor="me")
+        client.analyses.set(template(*CAREFUL))
         yield Pair(urls, engines, client)
 
 
@@ -164,6 +163,39 @@ def test_a_canary_that_answers_nothing_or_fails_is_taken_back(
     assert (found["status"], f"{metric}: " in found["reason"]) == ("aborted", True), found["reason"]
     if metric != "success":
         assert {answer.status_code for answer in load.answers} == {200}
+
+
+def test_versions_go_from_staging_to_production_by_themselves_and_a_bad_one_is_taken_back_once(pair: Pair) -> None:
+    gate = {
+        "name": "accuracy",
+        "provider": {"evaluation": {"name": "sst2", "metric": "accuracy"}},
+        "successCondition": "result >= 0.8",
+    }
+    pair.client.analyses.set({**template(gate), "metadata": {"name": "accurate"}})
+    spec = {"adapters": "sup*", "when": {"stage": "staging"}, "gate": {"name": "accurate"}, "approved": True}
+    pair.client.promotions.set(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "PromotionPolicy",
+            "metadata": {"name": "auto"},
+            "spec": {**spec, "strategy": GATED},
+        }
+    )
+    with Load(pair.urls, then=rate) as load:
+        for version, end in (("2.0.0", "aborted"), ("3.0.0", "promoted")):
+            reference = f"support:{version}"
+            pair.client.lifecycle.set_stage(reference, "staging")
+            [waiting] = pair.client.promotions.candidates("auto")
+            assert (waiting["version"], len(waiting["waits_for"]), waiting["rollout"]) == (reference, 2, None)
+            measured = {"family": "task", "name": "sst2", "dataset": {"id": "sst2"}}
+            pair.client.evaluations.add(reference, {**measured, "metrics": [{"name": "accuracy", "value": 0.9}]})
+            pair.client.lifecycle.approve(reference)
+            eventually(lambda: pair.client.rollouts.list() != [] and ended(pair)["arms"][0]["version"] == reference, 60)  # noqa: B023
+            found = ended(pair)
+            assert (found["status"], found["created_by"]) == (end, "promotion:auto/1"), found["reason"]
+    assert unmixed(load) == {"support:1.0.0", "support:2.0.0", "support:3.0.0"}
+    assert pair.client.rollouts.show("support")["revision"] == 2, "each was begun once"
+    assert pair.client.show("support@production")["semver"] == "3.0.0"
 
 
 def test_status_says_how_each_metric_stands_while_it_waits(pair: Pair) -> None:

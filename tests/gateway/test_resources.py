@@ -40,6 +40,11 @@ def template(number: int) -> dict[str, Any]:
     return {"metrics": [{**metric, "successCondition": f"result >= 0.{number}"}]}
 
 
+def promotion(number: int) -> dict[str, Any]:
+    told = {"adapters": f"tone-{number}*", "when": {"stage": "staging"}}
+    return {**told, "strategy": {"canary": {"steps": [{"setWeight": number}]}}}
+
+
 CASES = [
     Case("Route", "/api/v1/routes", "routes", "route", lambda served: served.client.routes, route, "rules"),
     Case("Task", "/api/v1/tasks", "tasks", "task", lambda served: served.client.tasks, task, "prompt"),
@@ -51,6 +56,15 @@ CASES = [
         lambda served: served.client.analyses,
         template,
         "metrics",
+    ),
+    Case(
+        "PromotionPolicy",
+        "/api/v1/promotions",
+        "promotions",
+        "promotion",
+        lambda served: served.client.promotions,
+        promotion,
+        "strategy",
     ),
 ]
 each_kind = pytest.mark.parametrize("case", CASES, ids=[case.kind for case in CASES])

@@ -7,10 +7,17 @@ from itertools import count
 from typing import Any
 
 from graftwork.access.clock import timestamp
+from graftwork.artifacts.stores import open_store
+from graftwork.db.lease import Lease
 from graftwork.protocol.analysis import AnalysisSpec
+from graftwork.protocol.evaluations import AnyEvaluation
+from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.traffic.gates.templates import Templates
 from graftwork.traffic.judging.known import Known
 from graftwork.traffic.judging.template_judge import TemplateJudge
+from graftwork.traffic.promotions.conditions import Conditions
+from graftwork.traffic.promotions.promoter import Promoter
+from graftwork.traffic.promotions.promotions import Promotions
 from graftwork.traffic.records.feedback import Feedback
 from graftwork.traffic.records.record import Record
 from graftwork.traffic.records.vault import Vault
@@ -35,11 +42,27 @@ class Court:
         self.bench = Bench(desk, self.judge)
         self._ids = count(1)
         self._passed_s = 0.0
+        self.promotions = Promotions(desk.database, desk.clock)
+        self.evaluations = Evaluations(desk.database, open_store("memory:///"))
 
     def judge_of(self, most: int = 20_000) -> TemplateJudge:
         """A judge that knows nothing yet."""
         known = Known(self.desk.database, self.books.records, self.diffs, most=most)
         return TemplateJudge(self.templates, known, self._timer)
+
+    def promoter_of(self, holder: str, ttl_s: float = 60.0) -> Promoter:
+        """A server's, on the lease of that server's controller."""
+        rollouts, lease = self.bench.rollouts, Lease(self.desk.database, "rollouts", holder, ttl_s)
+        conditions = Conditions(rollouts, self.templates)
+        return Promoter(
+            self.desk.database, rollouts, conditions, lease, self.bench.snapshot, self.bench.clock, self._timer
+        )
+
+    def measure(self, reference: str, accuracy: float) -> None:
+        """An evaluation of a version."""
+        told = {"family": "task", "name": "sst2", "dataset": {"id": "sst2"}}
+        body = AnyEvaluation.model_validate({**told, "metrics": [{"name": "accuracy", "value": accuracy}]}).root
+        self.evaluations.add("local", reference, body, actor="me")
 
     def set(self, name: str, *metrics: dict[str, Any], **fields: Any) -> None:
         """Make this what a template says."""

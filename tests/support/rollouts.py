@@ -14,6 +14,7 @@ from graftwork.errors import InvalidRequest
 from graftwork.protocol.rollouts import RolloutSpec
 from graftwork.registry.snapshot import ReadPart, Snapshot, SnapshotReader, read_snapshot
 from graftwork.traffic.choice import Asked, Decision, choose
+from graftwork.traffic.promotions.promotions import LivePromotions, read_promotions
 from graftwork.traffic.rollouts.controller import Controller
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live
 from graftwork.traffic.rollouts.plan import Analysis
@@ -25,7 +26,11 @@ from graftwork.traffic.routes.table import RouteTable, read_routes
 from graftwork.traffic.verdict import Result, Verdict
 from support.desk import Desk
 
-PARTS: dict[type, ReadPart] = {LiveRollouts: read_live, RouteTable: read_routes}
+PARTS: dict[type, ReadPart] = {
+    LiveRollouts: read_live,
+    RouteTable: read_routes,
+    LivePromotions: read_promotions,
+}
 
 
 def document(route: str, strategy: Mapping[str, Any], *candidates: str | tuple[str, str]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from graftwork.cli import (
     lineage,
     moving,
     prediction,
+    promotion,
     registry,
     residency,
     retention,
@@ -68,6 +69,7 @@ route.add_to(app)
 evaluation.add_to(app)
 compare.add_to(app)
 analysis.add_to(app)
+promotion.add_to(app)
 lineage.add_to(app)
 search.add_to(app)
 retention.add_to(app)

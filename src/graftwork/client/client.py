@@ -26,6 +26,7 @@ from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
 from graftwork.client.packages import Packages
 from graftwork.client.predictions import Predictions
+from graftwork.client.promotions import Promotions
 from graftwork.client.pushes import pieces_below, push_version
 from graftwork.client.retention import Holds, Retention
 from graftwork.client.rollouts import Rollouts
@@ -75,6 +76,7 @@ class Client:
         self.evaluations = Evaluations(self._wire)
         self.bases = Bases(self._wire)
         self.analyses = Analyses(self._wire)
+        self.promotions = Promotions(self._wire)
         self.lineage = LineageClient(self._wire)
         self.documents = Documents(self._wire)
         self.signatures = Signatures(self._wire)

@@ -61,6 +61,7 @@ from graftwork.telemetry import Telemetry
 from graftwork.traffic.gates.templates import Templates
 from graftwork.traffic.judging.known import Known
 from graftwork.traffic.judging.template_judge import TemplateJudge
+from graftwork.traffic.promotions.promotions import LivePromotions, Promotions, read_promotions
 from graftwork.traffic.records.recording import RecordingRules, read_rules
 from graftwork.traffic.rollouts.ended import EndedRollouts, read_ended
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live, told_of
@@ -97,6 +98,7 @@ def make_services(
         LiveTasks: read_tasks,
         LiveRollouts: read_live,
         EndedRollouts: read_ended,
+        LivePromotions: read_promotions,
         RouteTable: read_routes,
         RecordingRules: read_rules,
         Access: read_access,
@@ -116,7 +118,9 @@ def make_services(
     snapshots.changed = partial(residency.follow, slot)
     books, templates = Bookkeeping.of(settings, base, database, telemetry), Templates(database)
     judge = TemplateJudge(templates, Known(database, books.records, books.diffs))
-    moving, kept, steering = steered(database, snapshots, slot, settings.adapter_cache_bytes, judge)
+    moving, promoter, kept, steering = steered(
+        database, snapshots, slot, settings.adapter_cache_bytes, judge, templates
+    )
     if slot.wanted:
         _check_base_name_is_free(base, snapshots)
     attempts = telemetry.webhook_attempts
@@ -173,6 +177,8 @@ def make_services(
             others=holders,
         ),
         rollouts=moving,
+        promotions=Promotions(database),
+        promoter=promoter,
         kept=kept,
         steering=steering,
         shadowing=Shadowing(

@@ -47,6 +47,8 @@ from graftwork.registry.webhooks.webhooks import Webhooks
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.gates.templates import Templates
+from graftwork.traffic.promotions.promoter import Promoter
+from graftwork.traffic.promotions.promotions import Promotions
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.routes import Routes
 from graftwork.traffic.sessions.sessions import Sessions
@@ -88,6 +90,8 @@ class Services:
     deletions: Deletions
     collector: Collector
     rollouts: Rollouts
+    promotions: Promotions
+    promoter: Promoter
     kept: KeptWarm
     steering: Steering
     shadowing: Shadowing

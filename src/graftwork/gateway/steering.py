@@ -14,6 +14,9 @@ from graftwork.errors import GraftworkError
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.kept_warm import KeptWarm
 from graftwork.registry.snapshot import SnapshotReader
+from graftwork.traffic.gates.templates import Templates
+from graftwork.traffic.promotions.conditions import Conditions
+from graftwork.traffic.promotions.promoter import Promoter
 from graftwork.traffic.rollouts.controller import Controller
 from graftwork.traffic.rollouts.live import LiveRollouts
 from graftwork.traffic.rollouts.ports import Judge
@@ -30,8 +33,8 @@ IDLE_LOOKS: Final = 5
 class Steering:
     """A loop beside the requests; it ends with the server, and another one goes on."""
 
-    def __init__(self, snapshots: SnapshotReader, kept: KeptWarm, controller: Controller) -> None:
-        self._snapshots, self._kept, self._controller = snapshots, kept, controller
+    def __init__(self, snapshots: SnapshotReader, kept: KeptWarm, controller: Controller, promoter: Promoter) -> None:
+        self._snapshots, self._kept, self._controller, self._promoter = snapshots, kept, controller, promoter
 
     async def run(self) -> None:
         """Until it is cancelled; what goes wrong is told, and tried again."""
@@ -52,6 +55,7 @@ class Steering:
     async def look(self) -> None:
         await self._kept.refresh()
         await asyncio.to_thread(self._controller.look)
+        await asyncio.to_thread(self._promoter.look)
 
     def close(self) -> None:
         """Let another server go on at once."""
@@ -62,11 +66,17 @@ class Steering:
 
 
 def steered(
-    database: Database, snapshots: SnapshotReader, slot: EngineSlot, cache_bytes: int, judge: Judge
-) -> tuple[Rollouts, KeptWarm, Steering]:
-    """The rollouts of a database, what this server keeps warm for them, and the loop that moves them on."""
+    database: Database,
+    snapshots: SnapshotReader,
+    slot: EngineSlot,
+    cache_bytes: int,
+    judge: Judge,
+    templates: Templates,
+) -> tuple[Rollouts, Promoter, KeptWarm, Steering]:
+    """The rollouts of a database, who begins them, what this server keeps warm for them, and what moves them on."""
     rollouts, clock = Rollouts(database, judge=judge), DatabaseClock(database)
     kept = KeptWarm(slot, snapshots.current, int(SHARE * cache_bytes))
     lease = Lease(database, "rollouts", holder=uuid.uuid4().hex)
     controller = Controller(rollouts, lease, snapshots.current, kept, clock, judge)
-    return rollouts, kept, Steering(snapshots, kept, controller)
+    promoter = Promoter(database, rollouts, Conditions(rollouts, templates), lease, snapshots.current, clock)
+    return rollouts, promoter, kept, Steering(snapshots, kept, controller, promoter)

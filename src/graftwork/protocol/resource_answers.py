@@ -8,6 +8,7 @@ from pydantic import Field
 
 from graftwork.protocol.analysis import AnalysisTemplate
 from graftwork.protocol.answers import Shape
+from graftwork.protocol.promotions import PromotionDocument
 from graftwork.protocol.registry import OurBody, Reason
 from graftwork.protocol.resource import Resource
 from graftwork.protocol.routes import RouteResource
@@ -113,4 +114,24 @@ class TemplateRevisions(Shape):
     """Some of a template's revisions, the newest first."""
 
     revisions: list[TemplateAnswer]
+    next_page_token: str | None
+
+
+class PromotionAnswer(PromotionDocument):
+    """A promotion policy as it is."""
+
+    status: ResourceStatus  # type: ignore[assignment]
+
+
+class PromotionList(Shape):
+    """Some of a tenant's promotion policies, by name."""
+
+    promotions: list[PromotionAnswer]
+    next_page_token: str | None
+
+
+class PromotionRevisions(Shape):
+    """Some of a promotion policy's revisions, the newest first."""
+
+    revisions: list[PromotionAnswer]
     next_page_token: str | None

@@ -24,6 +24,7 @@ KINDS: Final = frozenset({
     "lineage.added",
     "policy.removed", "policy.set",
     "predictions.forgotten",
+    "promotion.removed", "promotion.rolled_back", "promotion.set",
     "recording.set",
     "resources.applied",
     "retention.removed", "retention.set",

@@ -9,7 +9,6 @@ import pytest
 from graftwork.access.events import read_events
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.evaluations import AnyEvaluation
-from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.traffic.rollouts.rollout import Rollout
 from support.court import Court
 from support.rollouts import canary, hold, weight
@@ -165,25 +164,17 @@ def test_what_came_less_than_settle_ago_does_not_count_yet(court: Court) -> None
 
 
 def test_evaluations_of_both_versions_are_compared_without_an_answer(court: Court) -> None:
-    from graftwork.artifacts.stores import open_store
-
-    evaluations = Evaluations(court.desk.database, open_store("memory:///"))
-    for reference, value in (("support:1.0.0", 0.8), ("support:2.0.0", 0.7)):
-        body = {"family": "task", "name": "sst2", "dataset": {"id": "sst2"}}
-        read = AnyEvaluation.model_validate({**body, "metrics": [{"name": "accuracy", "value": value}]}).root
-        evaluations.add("local", reference, read, actor="me")
+    court.measure("support:1.0.0", 0.8)
+    court.measure("support:2.0.0", 0.7)
     begun(court, SST2)
     after = court.bench.look(1)
     assert after.state.status == "aborted" and "result 0.7, stable 0.8" in after.state.reason
 
 
 def test_drift_is_from_the_candidates_baseline_or_else_from_stables(court: Court) -> None:
-    from graftwork.artifacts.stores import open_store
-
-    evaluations = Evaluations(court.desk.database, open_store("memory:///"))
     counted = {"edges": [1, 100, 1000], "counts": [1000, 0]}
     body = {"family": "drift", "name": "asked", "distributions": {"prompt_tokens": counted}}
-    evaluations.add("local", "support:1.0.0", AnyEvaluation.model_validate(body).root, actor="me")
+    court.evaluations.add("local", "support:1.0.0", AnyEvaluation.model_validate(body).root, actor="me")
     begun(court, LENGTHS)
     court.answers("candidate", 200, prompt_tokens=500)
     after = court.bench.look(1)

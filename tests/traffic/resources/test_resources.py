@@ -19,11 +19,13 @@ from graftwork.access.events import read_events, verify_chain
 from graftwork.db import Database
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest, NotFound, PreconditionFailed
 from graftwork.protocol.analysis import AnalysisSpec
+from graftwork.protocol.promotions import PromotionSpec
 from graftwork.protocol.routes import RouteSpec
 from graftwork.protocol.tasks import TaskSpec
 from graftwork.registry.pointers import ABSENT, PRESENT
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.traffic.gates.templates import TEMPLATE
+from graftwork.traffic.promotions.promotions import PROMOTION
 from graftwork.traffic.resources.kind import Kind
 from graftwork.traffic.resources.resources import Resources
 from graftwork.traffic.resources.table import LiveTable, reader_of
@@ -32,6 +34,7 @@ from graftwork.traffic.tasks.tasks import TASK
 from support.analysis import rate_metric
 from support.databases import NewDatabase
 from support.desk import Desk, Ticking
+from support.rollouts import canary, weight
 from support.threads import at_once
 
 OTHER = "sha256:" + "0" * 64
@@ -58,7 +61,12 @@ def template(number: int) -> AnalysisSpec:
     return AnalysisSpec.model_validate({"metrics": [metric], "settle": "1m"})
 
 
-CASES = [Case(ROUTE, route), Case(TASK, task), Case(TEMPLATE, template)]
+def promotion(number: int) -> PromotionSpec:
+    told = {"adapters": f"tone-{number}*", "when": {"stage": "staging"}, "strategy": canary(weight(5))}
+    return PromotionSpec.model_validate(told)
+
+
+CASES = [Case(ROUTE, route), Case(TASK, task), Case(TEMPLATE, template), Case(PROMOTION, promotion)]
 
 
 class Board:

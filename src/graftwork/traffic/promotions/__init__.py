@@ -1,0 +1,1 @@
+"""Promotion policies: which versions start a rollout by themselves, and when."""
