@@ -11,6 +11,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from typing import Any, Literal
 import httpx
 import uvicorn
 from fastapi import FastAPI
+from sqlalchemy import Connection, Engine, event
+from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from graftwork.access.quotas import Quotas
@@ -102,6 +105,38 @@ class EchoEngine(FakeEngine):
         yield Delta(said, (0,), (), "stop", prompt_tokens=len(said) // 5, completion_tokens=1)
 
 
+class Committed:
+    """Says at `/committed` when this process last began to commit a rollback; all else it hands on.
+
+    The clock is `time.perf_counter`, which processes share.
+    """
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app, self._at, self._inside = app, 0.0, threading.local()
+        registry = app.state.services.registry
+        self._database, real = registry._database, registry.rollback
+
+        def rollback(*given: Any, **named: Any) -> Any:
+            self._inside.now = True
+            try:
+                return real(*given, **named)
+            finally:
+                self._inside.now = False
+
+        registry.rollback = rollback
+        event.listen(Engine, "commit", self._commits)
+
+    def _commits(self, connection: Connection) -> None:
+        """Called when all is written and nothing is committed; readers commit, too, and have nothing to."""
+        inside = getattr(self._inside, "now", False)
+        if inside and connection.engine is self._database._backend.writer:
+            self._at = time.perf_counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = PlainTextResponse(repr(self._at)) if scope.get("path") == "/committed" else self._app
+        await app(scope, receive, send)
+
+
 class Floor:
     """The least that answers a chat over HTTP."""
 
@@ -154,7 +189,7 @@ def main() -> None:
     def announce(url: str) -> None:
         _tell(Started(int(url.rpartition(":")[2]), asks, large, settled_s))
 
-    run_app(app, app.state.services.engine, settings, announce)
+    run_app(Committed(app), app.state.services.engine, settings, announce)
 
 
 def _serve_floor() -> None:

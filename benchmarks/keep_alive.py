@@ -78,6 +78,10 @@ class Connection(asyncio.Protocol):
             self._waiting.set_exception(Lost("The connection ended before the answer did."))
 
 
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
+
+
 def post(path: str, body: dict[str, Any], key: str | None = None) -> bytes:
     """A request with a JSON body."""
     content = json.dumps(body).encode()
