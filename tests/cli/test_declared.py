@@ -35,18 +35,18 @@ def test_a_plan_exits_by_what_it_would_change(stocked: Cli, tmp_path: Path) -> N
     folder = str(files(tmp_path / "platform", all=platform()))
     planned = stocked("plan", "-f", folder)
     assert planned.code == 3 and "+ create     Route/front\n" in planned.out
-    assert planned.out.endswith("Set platform: 11 to create, 1 to update, 0 to delete, 0 unchanged.\n")
+    assert planned.out.endswith("Set platform: 12 to create, 1 to update, 0 to delete, 0 unchanged.\n")
     assert '      spec.displayName: "" → Tone\n' in planned.out
     assert stocked("apply", "-f", folder, "--dry-run").code == 0 and stocked("route", "list").out == ""
     applied = stocked("apply", "-f", folder, "--reason", "first")
     assert applied.code == 0 and "secret, shown this once: whsec_" in applied.out
-    assert applied.out.endswith("Set platform: 11 created, 1 updated, 0 deleted, 0 unchanged.\n")
+    assert applied.out.endswith("Set platform: 12 created, 1 updated, 0 deleted, 0 unchanged.\n")
     again = stocked("plan", "-f", folder)
-    assert (again.code, again.out) == (0, "Set platform: 0 to create, 0 to update, 0 to delete, 12 unchanged.\n")
+    assert (again.code, again.out) == (0, "Set platform: 0 to create, 0 to update, 0 to delete, 13 unchanged.\n")
     (folder_file,) = Path(folder).iterdir()
     files(Path(folder), all=[route("front", "tone:1.1.0")])
     pruned = stocked("plan", "-f", folder, "--prune", "-o", "json")
-    assert pruned.code == 3 and json.loads(pruned.out)["changes"] == 8
+    assert pruned.code == 3 and json.loads(pruned.out)["changes"] == 9
     assert "spec.rules.0.targets.0.reference: tone:1.0.0 → tone:1.1.0" in stocked("plan", "-f", str(folder_file)).out
 
 

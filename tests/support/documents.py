@@ -34,6 +34,12 @@ def canary(route: str, candidate: str) -> Document:
     )
 
 
+def promotion(name: str) -> Document:
+    """Of versions under an alias that none has."""
+    strategy = {"canary": {"steps": [{"setWeight": 10}], "analysis": {"name": "careful"}}}
+    return document("PromotionPolicy", name, adapters="tone*", when={"alias": "ripe"}, strategy=strategy)
+
+
 def platform() -> list[Document]:
     """One of every kind, in no order, for a tenant with the adapter tone in versions 1.0.0 and 1.1.0."""
     return [
@@ -43,6 +49,7 @@ def platform() -> list[Document]:
         route("front"),
         task("mood"),
         template("careful"),
+        promotion("tones"),
         document("Recording", None, mode="strict"),
         document("Retention", None, keepLast=3),
         document("Policy", None, approval={"needed": 2}),

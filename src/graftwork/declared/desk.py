@@ -17,6 +17,7 @@ from graftwork.registry.tenancy.grants import Grants
 from graftwork.registry.tenancy.tenants import Tenants
 from graftwork.registry.webhooks.webhooks import Webhooks
 from graftwork.traffic.gates.templates import Templates
+from graftwork.traffic.promotions.promotions import Promotions
 from graftwork.traffic.records.recording import Recordings
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.routes.routes import Routes
@@ -34,6 +35,7 @@ class Services:
     retention: Retention
     tasks: Tasks
     templates: Templates
+    promotions: Promotions
     routes: Routes
     rollouts: Rollouts
     tenants: Tenants
@@ -54,6 +56,7 @@ class Services:
             Retention(database),
             Tasks(database),
             Templates(database),
+            Promotions(database),
             Routes(database, base),
             rollouts,
             Tenants(database),

@@ -22,6 +22,7 @@ KINDS: Final[Mapping[str, str]] = {
     "AnalysisTemplate": f"{_HERE}.revised:TemplateKind",
     "Task": f"{_HERE}.revised:TaskKind",
     "Route": f"{_HERE}.revised:RouteKind",
+    "PromotionPolicy": f"{_HERE}.revised:PromotionKind",
     "Grant": f"{_HERE}.grant:GrantKind",
     "Webhook": f"{_HERE}.webhook:WebhookKind",
     "Rollout": f"{_HERE}.rollout:RolloutKind",

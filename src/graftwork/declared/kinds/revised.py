@@ -1,4 +1,4 @@
-"""Routes, tasks and analysis templates: what is set in revisions."""
+"""Routes, tasks, analysis templates and promotion policies: what is set in revisions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any, ClassVar, Protocol
 from graftwork.declared.desk import Desk
 from graftwork.declared.resource_kind import VERSION, Document, Link, ResourceKind, Spec
 from graftwork.protocol.analysis import AnalysisTemplate
+from graftwork.protocol.promotions import PromotionDocument
 from graftwork.protocol.routes import RouteResource
 from graftwork.protocol.tasks import TaskResource
 from graftwork.traffic.gates.templates import TEMPLATE
+from graftwork.traffic.promotions.promotions import PROMOTION, rollout_of
 from graftwork.traffic.resources.kind import Kind
 from graftwork.traffic.resources.resources import Resources
+from graftwork.traffic.rollouts.plan import Plan
 from graftwork.traffic.routes.routes import ROUTE
 from graftwork.traffic.tasks.tasks import TASK
 
@@ -90,3 +93,16 @@ class RouteKind(Revised[RouteResource]):
                 yield from (Link("Task", name, f"spec.rules.{at}.matches.{place}.task") for name in match.task or ())
             for place, target in enumerate(rule.targets or ()):
                 yield Link(VERSION, target.reference, f"spec.rules.{at}.targets.{place}.reference")
+
+
+class PromotionKind(Revised[PromotionDocument]):
+    word, body, stored = "PromotionPolicy", PromotionDocument, PROMOTION
+
+    def store(self, desk: Desk) -> Resources[Any, Any]:
+        return desk.services.promotions
+
+    def links(self, document: PromotionDocument) -> Iterator[Link]:
+        if document.spec.gate is not None:
+            yield Link("AnalysisTemplate", document.spec.gate.name, "spec.gate")
+        for name in dict.fromkeys(one.name for one in Plan.of(rollout_of(document.spec, "any", "any")).analyses):
+            yield Link("AnalysisTemplate", name, "spec.strategy")
