@@ -9,7 +9,7 @@ import typer
 
 from graftwork.cli.context import context_of
 from graftwork.cli.output import Columns, Row, print_facts, print_table, write
-from graftwork.cli.resource import ResourceVerbs, add_resource_verbs
+from graftwork.cli.resource import ResourceVerbs
 from graftwork.cli.verb import add_verb
 from graftwork.cli.yaml_file import naming, read_mapping
 
@@ -22,7 +22,7 @@ _METRICS: Columns = {
 
 
 def add_to(app: typer.Typer) -> None:
-    add_resource_verbs(analysis_app, _VERBS)
+    _VERBS.add_to(analysis_app)
     add_verb(analysis_app, check)
     app.add_typer(analysis_app, name="analysis")
 

@@ -1,4 +1,4 @@
-"""add_resource_verbs: set, list, show, history, rollback and rm of the resources of one kind, alike for all kinds."""
+"""ResourceVerbs: set, list, show, history, rollback and rm of the resources of one kind, alike for all kinds."""
 
 from __future__ import annotations
 
@@ -30,51 +30,57 @@ Number = Annotated[int | None, typer.Option("--revision", metavar="N", min=1, he
 
 @dataclass(frozen=True)
 class ResourceVerbs:
-    """What the verbs of a kind need to know of it."""
+    """The verbs of one kind, and what they need to know of it."""
 
     noun: str
     of: Callable[[Client], Resources]
     columns: Columns  #: what is said of each in a list and a history
     facts: Callable[[Row], dict[str, object]]  #: what more is told of one that was changed
 
+    def add_to(self, app: typer.Typer) -> None:
+        for verb in (self.set, self.list, self.show, self.history, self.rollback, self.rm):
+            add_verb(app, verb)
 
-def add_resource_verbs(app: typer.Typer, verbs: ResourceVerbs) -> None:
-    def set_one(ctx: typer.Context, file: File, expect: Expect = None, reason: Reason = None) -> None:
+    def set(self, ctx: typer.Context, file: File, expect: Expect = None, reason: Reason = None) -> None:
+        """Make a document what its name means, as a new revision."""
         context, document = context_of(ctx), read_mapping(file, field="file")
         with context.client() as client, naming(file, unless=("reason", "If-Match")):
-            made = verbs.of(client).set(document, expected=expect, reason=reason)
-        write(made, context.output, lambda: print_facts(_facts(verbs, made)))
+            made = self.of(client).set(document, expected=expect, reason=reason)
+        write(made, context.output, lambda: print_facts(self._facts(made)))
 
-    def list_all(ctx: typer.Context) -> None:
+    def list(self, ctx: typer.Context) -> None:
+        """List all that there are, by name."""
         context = context_of(ctx)
         with context.client() as client:
-            found = verbs.of(client).list()
+            found = self.of(client).list()
         columns = {
-            verbs.noun: lambda row: row["metadata"]["name"],
+            self.noun: lambda row: row["metadata"]["name"],
             "revision": lambda row: row["status"]["revision"],
-            **verbs.columns,
+            **self.columns,
             "by": lambda row: row["status"]["updatedBy"],
             "since": lambda row: row["status"]["updatedAt"],
             "digest": lambda row: short_hex(row["status"]["digest"]),
         }
-        write(found, context.output, lambda: print_table(found, columns, empty=f"No {verbs.noun}s.", least="digest"))
+        write(found, context.output, lambda: print_table(found, columns, empty=f"No {self.noun}s.", least="digest"))
 
-    def show(ctx: typer.Context, name: Name, revision: Number = None) -> None:
+    def show(self, ctx: typer.Context, name: Name, revision: Number = None) -> None:
+        """Show the live revision, or another, as a document that `set` takes."""
         context = context_of(ctx)
         with context.client() as client:
-            document = verbs.of(client).show(name, revision=revision)
+            document = self.of(client).show(name, revision=revision)
         # A document is for people what it is in a file.
         output = OutputFormat.YAML if context.output is OutputFormat.TABLE else context.output
         write(document, output, lambda: None)
 
-    def history(ctx: typer.Context, name: Name) -> None:
+    def history(self, ctx: typer.Context, name: Name) -> None:
+        """List all revisions that there were under a name, the newest first."""
         context = context_of(ctx)
         with context.client() as client:
-            found = verbs.of(client).revisions(name)
+            found = self.of(client).revisions(name)
         columns = {
             "revision": lambda row: row["status"]["revision"],
             "live": lambda row: "live" if row["status"]["live"] else None,
-            **verbs.columns,
+            **self.columns,
             "reason": lambda row: row["status"]["reason"],
             "by": lambda row: row["status"]["createdBy"],
             "created": lambda row: row["status"]["createdAt"],
@@ -83,34 +89,23 @@ def add_resource_verbs(app: typer.Typer, verbs: ResourceVerbs) -> None:
         write(found, context.output, lambda: print_table(found, columns, empty="No revisions.", least="digest"))
 
     def rollback(
-        ctx: typer.Context, name: Name, revision: Number = None, expect: Expect = None, reason: Reason = None
+        self, ctx: typer.Context, name: Name, revision: Number = None, expect: Expect = None, reason: Reason = None
     ) -> None:
+        """Make the revision live that was it before, or the one given."""
         context = context_of(ctx)
         with context.client() as client:
-            made = verbs.of(client).rollback(name, revision=revision, expected=expect, reason=reason)
-        write(made, context.output, lambda: print_facts(_facts(verbs, made)))
+            made = self.of(client).rollback(name, revision=revision, expected=expect, reason=reason)
+        write(made, context.output, lambda: print_facts(self._facts(made)))
 
-    def rm(ctx: typer.Context, name: Name, expect: Expect = None, reason: Reason = None) -> None:
+    def rm(self, ctx: typer.Context, name: Name, expect: Expect = None, reason: Reason = None) -> None:
+        """Let a name mean nothing any more; its revisions stay."""
         context = context_of(ctx)
         with context.client() as client:
-            verbs.of(client).remove(name, expected=expect, reason=reason)
+            self.of(client).remove(name, expected=expect, reason=reason)
         removed = {"name": name, "removed": True}
         write(removed, context.output, lambda: print_facts(removed))
 
-    said: dict[str, tuple[Callable[..., None], str]] = {
-        "set": (set_one, f"Make a document what the {verbs.noun} of its name means, as a new revision."),
-        "list": (list_all, f"List every {verbs.noun}."),
-        "show": (show, f"Show the live revision of one {verbs.noun}, or another, as a document that `set` takes."),
-        "history": (history, "List all revisions that there were under a name, the newest first."),
-        "rollback": (rollback, "Make the revision live that was it before, or the one given."),
-        "rm": (rm, "Let a name mean nothing any more; its revisions stay."),
-    }
-    for name, (verb, doc) in said.items():
-        verb.__doc__ = doc
-        add_verb(app, verb, name)
-
-
-def _facts(verbs: ResourceVerbs, one: Row) -> dict[str, Any]:
-    status = one["status"]
-    facts = {verbs.noun: one["metadata"]["name"], "revision": status["revision"], **verbs.facts(one)}
-    return {name: value for name, value in {**facts, "digest": status["digest"]}.items() if value is not None}
+    def _facts(self, one: Row) -> dict[str, Any]:
+        status = one["status"]
+        facts = {self.noun: one["metadata"]["name"], "revision": status["revision"], **self.facts(one)}
+        return {name: value for name, value in {**facts, "digest": status["digest"]}.items() if value is not None}

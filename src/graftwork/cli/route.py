@@ -8,7 +8,7 @@ import typer
 
 from graftwork.cli.context import OutputFormat, context_of
 from graftwork.cli.output import Row, print_facts, write
-from graftwork.cli.resource import Name, ResourceVerbs, add_resource_verbs
+from graftwork.cli.resource import Name, ResourceVerbs
 from graftwork.cli.verb import add_verb
 from graftwork.errors import InvalidRequest
 
@@ -16,7 +16,7 @@ route_app = typer.Typer(no_args_is_help=True, help="Decide by rules which versio
 
 
 def add_to(app: typer.Typer) -> None:
-    add_resource_verbs(route_app, _VERBS)
+    _VERBS.add_to(route_app)
     add_verb(route_app, route_explain, "explain")
     app.add_typer(route_app, name="route")
 

@@ -10,7 +10,7 @@ import typer
 
 from graftwork.cli.context import context_of
 from graftwork.cli.output import Row, write
-from graftwork.cli.resource import Name, ResourceVerbs, add_resource_verbs
+from graftwork.cli.resource import Name, ResourceVerbs
 from graftwork.cli.verb import add_verb
 from graftwork.errors import InvalidRequest
 
@@ -18,7 +18,7 @@ task_app = typer.Typer(no_args_is_help=True, help="Ask for results of a type, by
 
 
 def add_to(app: typer.Typer) -> None:
-    add_resource_verbs(task_app, _VERBS)
+    _VERBS.add_to(task_app)
     add_verb(task_app, task_run, "run")
     app.add_typer(task_app, name="task")
 

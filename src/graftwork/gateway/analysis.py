@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
-from graftwork.gateway.resources import ResourceDoors, add_doors
+from graftwork.gateway.resources import ResourceDoors
 from graftwork.gateway.services import services_of
 from graftwork.protocol.evidence import AnalysisCheckBody, AnalysisVerdict, ArmBody, EvidenceBody
 from graftwork.protocol.resource_answers import TemplateAnswer, TemplateList, TemplateRevisions
@@ -24,17 +24,14 @@ from graftwork.traffic.observation import Observation
 router = APIRouter(tags=["analysis"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 
 
-add_doors(
-    router,
-    ResourceDoors(
-        "/analysis/templates",
-        TEMPLATE,
-        lambda services: services.templates,
-        TemplateAnswer,
-        TemplateList,
-        TemplateRevisions,
-    ),
-)
+ResourceDoors(
+    "/analysis/templates",
+    TEMPLATE,
+    lambda services: services.templates,
+    TemplateAnswer,
+    TemplateList,
+    TemplateRevisions,
+).add_to(router)
 
 
 @router.post("/analysis/check", openapi_extra=ours({200: AnalysisVerdict}, body=AnalysisCheckBody))

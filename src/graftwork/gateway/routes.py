@@ -17,7 +17,7 @@ from graftwork.gateway.circumstances import circumstances_of
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
-from graftwork.gateway.resources import ResourceDoors, add_doors
+from graftwork.gateway.resources import ResourceDoors
 from graftwork.gateway.services import Services, services_of, tenant_of
 from graftwork.protocol.resource_answers import RouteAnswer, RouteList, RouteRevisions
 from graftwork.protocol.route_explanation import ExplainBody, Explanation
@@ -68,7 +68,6 @@ def _status(services: Services, route: Route) -> dict[str, Any]:
     return {"conditions": [condition]}
 
 
-add_doors(
-    router,
-    ResourceDoors("/routes", ROUTE, lambda services: services.routes, RouteAnswer, RouteList, RouteRevisions, _status),
-)
+ResourceDoors(
+    "/routes", ROUTE, lambda services: services.routes, RouteAnswer, RouteList, RouteRevisions, _status
+).add_to(router)

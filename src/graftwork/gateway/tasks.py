@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from graftwork.errors import GraftworkError, InvalidRequest, InvalidResource
 from graftwork.gateway.origin import refuse_foreign_origin
-from graftwork.gateway.resources import ResourceDoors, add_doors
+from graftwork.gateway.resources import ResourceDoors
 from graftwork.gateway.services import Services
 from graftwork.protocol.resource_answers import TaskAnswer, TaskList, TaskRevisions
 from graftwork.protocol.tasks import TaskSpec
@@ -50,17 +50,14 @@ async def check_form(services: Services, tenant: str, spec: TaskSpec) -> None:
             raise InvalidResource(error.message, field=error.field) from error
 
 
-add_doors(
-    router,
-    ResourceDoors(
-        "/tasks",
-        TASK,
-        lambda services: services.tasks,
-        TaskAnswer,
-        TaskList,
-        TaskRevisions,
-        _status,
-        check_form,
-        busy=(429, 503),
-    ),
-)
+ResourceDoors(
+    "/tasks",
+    TASK,
+    lambda services: services.tasks,
+    TaskAnswer,
+    TaskList,
+    TaskRevisions,
+    _status,
+    check_form,
+    busy=(429, 503),
+).add_to(router)
