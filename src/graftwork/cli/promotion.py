@@ -6,7 +6,7 @@ import typer
 
 from graftwork.cli.context import context_of
 from graftwork.cli.output import Columns, Row, print_table, write
-from graftwork.cli.resource import Name, ResourceVerbs, add_resource_verbs
+from graftwork.cli.resource import Name, ResourceVerbs
 from graftwork.cli.verb import add_verb
 
 promotion_app = typer.Typer(no_args_is_help=True, help="Say which versions start a rollout by themselves, and when.")
@@ -19,7 +19,7 @@ _CANDIDATES: Columns = {
 
 
 def add_to(app: typer.Typer) -> None:
-    add_resource_verbs(promotion_app, _VERBS)
+    _VERBS.add_to(promotion_app)
     add_verb(promotion_app, status)
     app.add_typer(promotion_app, name="promotion")
 

@@ -61,7 +61,7 @@ class ResourceVerbs:
             "since": lambda row: row["status"]["updatedAt"],
             "digest": lambda row: short_hex(row["status"]["digest"]),
         }
-        write(found, context.output, lambda: print_table(found, columns, empty=f"No {self.noun}s.", least="digest"))
+        write(found, context.output, lambda: print_table(found, columns, empty="There are none.", least="digest"))
 
     def show(self, ctx: typer.Context, name: Name, revision: Number = None) -> None:
         """Show the live revision, or another, as a document that `set` takes."""

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
-from graftwork.gateway.resources import ResourceDoors, add_doors
+from graftwork.gateway.resources import ResourceDoors
 from graftwork.gateway.services import services_of, tenant_of
 from graftwork.protocol.promotions import CandidateList
 from graftwork.protocol.resource_answers import PromotionAnswer, PromotionList, PromotionRevisions
@@ -19,17 +19,14 @@ from graftwork.traffic.promotions.promotions import PROMOTION
 
 router = APIRouter(tags=["promotions"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 
-add_doors(
-    router,
-    ResourceDoors(
-        "/promotions",
-        PROMOTION,
-        lambda services: services.promotions,
-        PromotionAnswer,
-        PromotionList,
-        PromotionRevisions,
-    ),
-)
+ResourceDoors(
+    "/promotions",
+    PROMOTION,
+    lambda services: services.promotions,
+    PromotionAnswer,
+    PromotionList,
+    PromotionRevisions,
+).add_to(router)
 
 
 @router.get("/promotions/{name}/candidates", openapi_extra=ours({200: CandidateList}, errors=(400, 404)))

@@ -261,7 +261,7 @@ def test_a_tenant_may_have_so_many_and_no_more(board: Board) -> None:
     few: Resources[Any, Any] = Resources(replace(board.kind, most=2), board.desk.database, board.desk.clock)
     for name in ("a", "b"):
         few.set("local", name, board.case.spec(1), actor="me")
-    with pytest.raises(Conflict, match=f"You have 2 {board.kind.noun}s"):
+    with pytest.raises(Conflict, match=f"You have 2 resources of the kind {board.kind.title},"):
         few.set("local", "c", board.case.spec(1), actor="me")
     few.set("other", "c", board.case.spec(1), actor="me")
     few.set("local", "a", board.case.spec(2), actor="me")

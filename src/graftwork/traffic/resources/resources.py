@@ -208,7 +208,8 @@ class Resources(Generic[Spec, Made]):
         self.check_free(tx, tenant, name)
         if before is None and rows.count_live(tx, self.kind, tenant) >= self.kind.most:
             raise Conflict(
-                f"You have {self.kind.most} {self.kind.noun}s, and may have no more; remove what you no longer need."
+                f"You have {self.kind.most} resources of the kind {self.kind.title}, and may have no more; remove what "
+                "you no longer need."
             )
         told: dict[str, Any] = {"actor": actor, "reason": reason, "at": timestamp(self._clock())}
         return write(tx, self.kind, (tenant, name), before, spec, text, **told), before is None
