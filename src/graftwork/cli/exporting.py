@@ -36,7 +36,8 @@ def export(
     format: Annotated[
         str | None,
         typer.Option(
-            metavar="FORMAT", help="Of a version, who is to read it: folder (PEFT), hub, oci or mlflow; default folder."
+            metavar="FORMAT",
+            help="Who reads it: of a version folder (PEFT, default), hub, oci, mlflow; of what is live vllm, triton.",
         ),
     ] = None,
     kind: Annotated[
@@ -60,7 +61,8 @@ def export(
     context = context_of(ctx) if url is None else replace(context_of(ctx), url=url)
     if reference is None:
         if format is not None:
-            raise InvalidRequest("--format is of a version: give its REFERENCE and a TARGET.", field="settings")
+            _write_server(context, format, output)
+            return
         _write_resources(context, kind or (), tenant, output)
         return
     if target is None or kind or tenant is not None:
@@ -91,6 +93,23 @@ def _write_resources(context: Context, kinds: Sequence[str], tenant: str | None,
     else:
         written = _write_folder(Path(output), made["documents"])
         print_facts({"documents": len(made["documents"]), "written": ", ".join(map(str, written)) or "nothing"})
+
+
+def _write_server(context: Context, format: str, output: str | None) -> None:
+    from graftwork.client.servers import SERVERS, write_for
+
+    if format not in SERVERS:
+        raise InvalidRequest(
+            f"Without a REFERENCE, --format is one of {', '.join(SERVERS)}; with one, of {', '.join(_PACKAGES)}.",
+            field="settings",
+        )
+    if output is None or output in (STDOUT, *OutputFormat):
+        raise InvalidRequest("Say with --output which folder to make.", field="settings")
+    with context.client(registry=True) as client:
+        served, notes = write_for(client, format, Path(output))
+    for note in notes:
+        print(f"graftwork: {note}", file=sys.stderr)
+    print_facts({one.name: one.reference for one in served})
 
 
 def _write_folder(folder: Path, documents: Sequence[dict[str, Any]]) -> list[Path]:
