@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graftwork.kernels import pairs_cpu
+from graftwork.kernels import matrix_tiles, pairs_cpu
 from graftwork.kernels.huge_pages import HugePages
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.pairs_cpu import PairMatrix, can_pair
@@ -17,6 +19,15 @@ from support.scale import times
 
 pytestmark = pytest.mark.pairs
 OUTS, WIDTHS = (1, 31, 32, 33, 100, 192), (2, 30, 64, 576)
+
+
+@pytest.fixture(params=["matrices", "vectors"], autouse=True, scope="module")
+def registers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where the processor has both, each is tried; else vectors, twice."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "vectors":
+            patch.setattr(matrix_tiles, "has_registers", lambda: False)
+        yield
 
 
 def random(*shape: int, seed: int) -> Tensor:
@@ -29,7 +40,7 @@ def close(got: Tensor, want: Tensor, terms: int) -> None:
 
 
 @given(
-    rows=st.integers(0, 40), out=st.sampled_from(OUTS), width=st.sampled_from(WIDTHS), biased=st.booleans(),
+    rows=st.integers(0, 80), out=st.sampled_from(OUTS), width=st.sampled_from(WIDTHS), biased=st.booleans(),
     seed=st.integers(0, 99),
 )  # fmt: skip
 @settings(max_examples=times(60, 600), deadline=None)
@@ -54,7 +65,7 @@ def test_with_fewer_threads_than_expected_all_is_done(three_threads: None) -> No
     assert torch.equal(y, matrix(x))
 
 
-@pytest.mark.parametrize("rows", [2, 3, 8, 9, 33, 64])
+@pytest.mark.parametrize("rows", [2, 3, 8, 9, 17, 33, 64, 100])
 def test_a_row_has_the_same_bits_alone_and_in_a_batch(rows: int) -> None:
     matrix, x = PairMatrix(random(192, 576, seed=1), random(192, seed=2), HugePages()), random(rows, 576, seed=3)
     together = matrix(x)

@@ -25,16 +25,40 @@ from graftwork.kernels.vectors import (
 
 WIDTH = 2 * LANES  # outputs of a tile
 ROWS = 8  # most rows of a tile
+ROOM = 0  # bytes that a thread needs beside the registers
+_LINE = 64  # bytes of a cache line
 
 
 @jit
-def tile(w: int, x: int, x_line: int, pairs: int, fetch: int, other: int, bias: int, y: int, y_line: int,
-         count: int) -> None:  # fmt: skip
-    """y[t] = W x[t] + bias for `count` rows of x, at most ROWS, and WIDTH outputs: bfloat16, summed in float32.
+def panel(w: int, x: int, x_line: int, rows: int, pairs: int, bias: int, y: int, y_line: int, room: int) -> None:
+    """y[t] = W x[t] + bias for the rows of x and WIDTH outputs: bfloat16, summed in float32.
 
     All are addresses; `x_line` and `y_line` are the bytes from one row to the next. W is [pairs, WIDTH, 2], bias
-    [WIDTH] float32. Meanwhile every second cache line from `fetch` on is fetched, and from `other` bytes after it.
+    [WIDTH] float32. Meanwhile the panel that lies behind W is fetched into the cache.
     """
+    tiles = (rows + ROWS - 1) // ROWS
+    behind = w + 4 * WIDTH * pairs
+    row = 0
+    for number in range(tiles):
+        count = (rows - row) // (tiles - number)
+        fetch, other = w, 0
+        if tiles == 1:
+            fetch, other = behind, _LINE
+        elif number < 2:
+            fetch = behind + number * _LINE
+        _tile(w, x + row * x_line, x_line, pairs, fetch, other, bias, y + row * y_line, y_line, count)
+        row += count
+
+
+@jit
+def leave(room: int) -> None:
+    """A thread is through with its panels: nothing of them is left."""
+
+
+@jit
+def _tile(w: int, x: int, x_line: int, pairs: int, fetch: int, other: int, bias: int, y: int, y_line: int,
+          count: int) -> None:  # fmt: skip
+    """A panel of at most ROWS rows; every second cache line is fetched from `fetch` on, and from `other` bytes on."""
     if count == 8:
         _tile_8(w, x, x_line, pairs, fetch, other, bias, y, y_line)
     elif count == 7:
@@ -71,10 +95,10 @@ def _tiled(rows: int) -> Any:
                 place = builder.add(w, beyond)
                 for one in fetches:
                     prefetch(builder, builder.add(one, beyond))
-                weights = [load(builder, place_of(builder, place, None, 0, 4 * LANES * v), _PAIRS, 64) for v in (0, 1)]
+                weights = [load(builder, place_of(builder, place, None, 0, 4 * LANES * v), PAIRS, 64) for v in (0, 1)]
                 for t in range(rows):
                     at = builder.add(lines[t], builder.shl(loop.index, i64(2)))
-                    pair = builder.bitcast(splat(builder, load(builder, at, I32, 2), INTEGERS), _PAIRS)
+                    pair = builder.bitcast(splat(builder, load(builder, at, I32, 2), INTEGERS), PAIRS)
                     for v in (0, 1):
                         builder.store(_dot(builder, builder.load(sums[t][v]), weights[v], pair), sums[t][v])
             for t in range(rows):
@@ -89,7 +113,7 @@ def _tiled(rows: int) -> Any:
 
 def _dot(builder: Any, total: Any, a: Any, b: Any) -> Any:
     """total + the products of a's and b's pairs, each lane its own: VDPBF16PS."""
-    kind = ir.FunctionType(VECTOR, [VECTOR, _PAIRS, _PAIRS])
+    kind = ir.FunctionType(VECTOR, [VECTOR, PAIRS, PAIRS])
     dot = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512bf16.dpbf16ps.512")
     return builder.call(dot, [total, a, b])
 
@@ -114,5 +138,5 @@ class _BFloat(ir.Type):  # type: ignore[misc]
         return hash(_BFloat)
 
 
-_PAIRS, _NARROW = ir.VectorType(_BFloat(), 2 * LANES), ir.VectorType(_BFloat(), LANES)
+PAIRS, _NARROW = ir.VectorType(_BFloat(), 2 * LANES), ir.VectorType(_BFloat(), LANES)
 _tile_1, _tile_2, _tile_3, _tile_4, _tile_5, _tile_6, _tile_7, _tile_8 = (_tiled(rows) for rows in range(1, ROWS + 1))

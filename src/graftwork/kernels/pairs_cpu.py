@@ -1,12 +1,13 @@
-"""Products with a frozen bfloat16 matrix on processors that multiply bfloat16 by pairs (AVX512_BF16).
+"""Products with a frozen bfloat16 matrix on processors that multiply bfloat16 by pairs: AVX512_BF16, or AMX.
 
-NOTE: W lies as the instruction reads it, [out / 32, in / 2, 32, 2], so that a job's part of it is one stream; while a
-job's tiles run, the next job's part is fetched into the cache. Each sum runs over the inputs in their order, so a
-row's result has the same bits whatever rows are beside it.
+NOTE: W lies as the instructions read it, the same for both, [out / 32, in / 2, 32, 2], so that a job's part of it is
+one stream, a panel. Each sum runs over the inputs in their order, so a row's result has the same bits whatever rows
+are beside it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -14,20 +15,23 @@ import torch
 from llvmlite import binding
 from torch import Tensor
 
+from graftwork.kernels import matrix_tiles, pair_tiles
 from graftwork.kernels.huge_pages import HugePages
 from graftwork.kernels.jit import BFLOAT16, array_at, ints_at, jit, take_number
 from graftwork.kernels.packed_rows import PackedRows
-from graftwork.kernels.pair_tiles import ROWS, WIDTH, tile
+from graftwork.kernels.pair_tiles import WIDTH
 from graftwork.kernels.parallel import Call, ParallelKernel, launch
 
 _LINE = 64  # bytes of a cache line
 
+Panel = Callable[..., None]
+Leave = Callable[[int], None]
+
 
 @cache
 def has_instruction() -> bool:
-    """Whether the processor has it and nothing better: where there are matrix registers (AMX) oneDNN uses them."""
-    features = binding.get_host_cpu_features()
-    return bool(features.get("avx512bf16")) and not features.get("amx-bf16")
+    """Whether the processor has it; those with matrix registers do."""
+    return bool(binding.get_host_cpu_features().get("avx512bf16"))
 
 
 def can_pair(weight: Tensor) -> bool:
@@ -67,8 +71,9 @@ class PairMatrix:
         assert x.shape[1] == self._in and y.shape == (len(x), self._out), "the kernel steps over whole rows"
         assert x.stride(1) == y.stride(1) == 1, "the kernel steps over rows, not over columns"
         parts = torch.get_num_threads()
+        kernel = _MATRICES if matrix_tiles.has_registers() and not self._in % matrix_tiles.STEP else _VECTORS
         return (
-            _KERNEL.compiled(torch.bfloat16),
+            kernel.compiled(torch.bfloat16),
             self._jobs,
             self._laid.nbytes,
             self._laid.data_ptr(),
@@ -98,17 +103,19 @@ class PairMatrix:
 
 def warm() -> None:
     """Compile, or read from the disk cache; only where the processor can run it."""
-    _KERNEL.compiled(torch.bfloat16)
+    _VECTORS.compiled(torch.bfloat16)
+    if matrix_tiles.has_registers():
+        _MATRICES.compiled(torch.bfloat16)
 
 
 @jit
-def _work(arguments: int) -> None:
+def _work(arguments: int, panel: Panel, leave: Leave, room_bytes: int) -> None:
     a = ints_at(arguments, 13)
     jobs, w_at, width, out, x_at, x_line, rows, y_at, y_line, bias_at, bias_step, parts = a[1:13]
-    tiles = (rows + ROWS - 1) // ROWS
     me = take_number(arguments)
     size = 2 * WIDTH * width
-    scratch = np.empty(ROWS * WIDTH, np.uint16)
+    own = np.zeros((room_bytes + _LINE) // 8, np.int64)
+    room = (own.ctypes.data + _LINE - 1) // _LINE * _LINE
     for turn in range(parts):
         part = (me + turn) % parts
         end = jobs * (part + 1) // parts
@@ -116,36 +123,29 @@ def _work(arguments: int) -> None:
             job = take_number(arguments + (13 + part) * 8)
             if job >= end:
                 break
-            w = w_at + job * size
-            column = job * WIDTH
-            bias = bias_at + column * bias_step
-            whole = column + WIDTH <= out
-            row = 0
-            for number in range(tiles):
-                count = (rows - row) // (tiles - number)
-                x = x_at + row * x_line
-                y = y_at + row * y_line + 2 * column
-                fetch, other = w, 0
-                if tiles == 1:
-                    fetch, other = w + size, _LINE
-                elif number < 2:
-                    fetch = w + size + number * _LINE
-                if whole:
-                    tile(w, x, x_line, width // 2, fetch, other, bias, y, y_line, count)
-                else:
-                    tile(w, x, x_line, width // 2, fetch, other, bias, scratch.ctypes.data, 2 * WIDTH, count)
-                    for one in range(count):
-                        given = scratch[one * WIDTH :]
-                        array_at(y + one * y_line, out - column, BFLOAT16)[:] = given[: out - column]
-                row += count
+            w, column = w_at + job * size, job * WIDTH
+            bias, y = bias_at + column * bias_step, y_at + 2 * column
+            if column + WIDTH <= out:
+                panel(w, x_at, x_line, rows, width // 2, bias, y, y_line, room)
+                continue
+            wide = np.empty((rows, WIDTH), np.uint16)
+            panel(w, x_at, x_line, rows, width // 2, bias, wide.ctypes.data, 2 * WIDTH, room)
+            for row in range(rows):
+                array_at(y + row * y_line, out - column, BFLOAT16)[:] = wide[row, : out - column]
+    leave(room)
+    own[0] = 0  # so that it is there until now
 
 
-def _bfloat16(arguments: int) -> None:
-    _work(arguments)
+def _vectors(arguments: int) -> None:
+    _work(arguments, pair_tiles.panel, pair_tiles.leave, pair_tiles.ROOM)
+
+
+def _matrices(arguments: int) -> None:
+    _work(arguments, matrix_tiles.panel, matrix_tiles.leave, matrix_tiles.ROOM)
 
 
 def _float32(arguments: int) -> None:
     raise NotImplementedError("the instruction multiplies bfloat16 only")
 
 
-_KERNEL = ParallelKernel(_bfloat16, _float32)
+_VECTORS, _MATRICES = ParallelKernel(_vectors, _float32), ParallelKernel(_matrices, _float32)
