@@ -102,7 +102,7 @@ async def test_in_deterministic_mode_bits_are_those_of_the_row_alone(smollm2: Ti
 
 
 async def test_the_base_says_what_it_should(smollm2: Tiny) -> None:
-    async with running(smollm2) as engine:
+    async with running(smollm2, dtype="float32") as engine:  # in bfloat16 two first tokens are equally likely
         said = ChatPrompt(({"role": "user", "content": "What is the capital of France?"},))
         answer = await ask(engine, request(said, ignore_eos=False))
         assert answer.text == "The capital of France is Paris." and answer.finish_reason == "stop"
