@@ -249,6 +249,21 @@ def test_copies_wait_until_nobody_is_answered_but_not_for_ever(
         assert mirrored.engine.stats().running == 1
 
 
+def test_copies_run_beside_callers_a_small_part_of_the_time_only(
+    mirrored: Mirrored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadowing, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(shadowing, "QUIET_S", 3600.0)
+    mirrored.engine.delays[TWO] = 0.02
+    began = time.perf_counter()
+    for _ in range(8):
+        mirrored.ask()
+    mirrored.diffs(3)
+    took = time.perf_counter() - began
+    ran = sum(one["shadow_latency_s"] for one in mirrored.client.shadows.list()[-3:])
+    assert ran >= 0.3 and took > 2 * (ran / 3) / shadowing.BESIDE, "two rests lie between three copies"
+
+
 def test_only_what_the_stable_version_answers_by_the_route_is_copied(start: Callable[..., Any]) -> None:
     with start(canary({"setMirror": 100}, weight(50), hold())) as made:
         users = [f"user-{number}" for number in range(20)]

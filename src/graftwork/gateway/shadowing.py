@@ -1,7 +1,8 @@
 """Shadowing: sends copies of requests to the versions that shadow others: beside the requests, never in their way.
 
-A copy is made when its answer has ended, so that nobody waits for one; it begins when the engine answers nobody, or,
-where that does not come soon, when nobody waits for a place. In the engine its rows are of a tenant of their own with a
+A copy is made when its answer has ended, so that nobody waits for one; it begins when nobody has been answered for a
+moment, or, where that does not come soon, when nobody waits for a place: beside callers, copies run a small part of the
+time. In the engine its rows are of a tenant of their own with a
 small share, so that whoever asks comes first, and gives way first when memory is short. What is behind is dropped.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -34,8 +36,13 @@ log = logging.getLogger(__name__)
 #: What came of a copy. `skipped` is what cannot be copied, or not here; `dropped` what there was no room or time for.
 End = Literal["compared", "failed", "timed_out", "skipped", "dropped", "lost"]
 
-#: How long a copy waits for a moment at which nobody is answered, in seconds; then for one at which nobody waits.
+#: How long nobody is to have been answered before a copy begins, in seconds: whoever asks one thing after the other
+#: should not find copies in between.
+QUIET_S: Final = 0.1
+#: How long a copy waits for such a moment, in seconds; then for one at which nobody waits.
 PATIENCE_S: Final = 1.0
+#: Part of the time in which copies may run that did not find such a moment.
+BESIDE: Final = 0.1
 #: How often it is looked for one, in seconds.
 LOOK_S: Final = 0.02
 #: Part of the tenant's own weight that its copies have in the engine.
@@ -83,11 +90,13 @@ class Shadowing:
         self._bytes = 0
         self._running: list[_Copy] = []
         self._rows = 0  # of copies, in the engine
+        self._answered = self._rested = -math.inf  # by `time.monotonic`: when somebody was; when copies may run beside
         self._arrived = asyncio.Event()
         self._journal = Journal(diffs.write, dropped=self._ends.labels("lost").inc, what="comparisons of copies")
 
     def offer(self, draft: Draft) -> None:
         """A request has ended: have the copies made that its decision names; never waits."""
+        self._answered = time.monotonic()
         if draft.decision is None:
             return
         for shadow in draft.decision.shadows:
@@ -144,6 +153,7 @@ class Shadowing:
             copy = await self._next()
             self._running.append(copy)
             end: End = "dropped"
+            began = time.monotonic()
             try:
                 end = await self._made(copy)
             except Exception:
@@ -152,6 +162,8 @@ class Shadowing:
             finally:
                 self._running.remove(copy)
                 self._count(end)
+                now = time.monotonic()
+                self._rested = now + (now - began) * (1 / BESIDE - 1)
 
     async def _next(self) -> _Copy:
         """The oldest that waits, as soon as there is room for it beside the callers."""
@@ -172,9 +184,10 @@ class Shadowing:
     def _may_begin(self, copy: _Copy) -> bool:
         stats = self._slot.stats()
         waiting = int(stats.get("waiting", 0))
-        if int(stats.get("running", 0)) + waiting <= self._rows:
+        now = time.monotonic()
+        if int(stats.get("running", 0)) + waiting <= self._rows and now - self._answered >= QUIET_S:
             return True
-        return not waiting and time.monotonic() - copy.at >= PATIENCE_S
+        return not waiting and now - copy.at >= PATIENCE_S and now >= self._rested
 
     async def _made(self, copy: _Copy) -> End:
         """Have one answered and compared, and say what came of it."""

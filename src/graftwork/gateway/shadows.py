@@ -37,8 +37,17 @@ async def list_shadows(
     page_token: str = Query("", max_length=256),
 ) -> Response:
     """How copies of the caller's requests differed from their answers, the newest first, page by page."""
-    services = services_of(request)
-    wanted = Wanted(route, rollout, arm, digest, outcome, exact, *_times(since, until))
+    services, (after, before) = services_of(request), _times(since, until)
+    wanted = Wanted(
+        route=route,
+        rollout=rollout,
+        arm=arm,
+        shadow_digest=digest,
+        outcome=outcome,
+        exact=exact,
+        since=after,
+        until=before,
+    )
     await services.shadowing.flush()
     page = await run_in_threadpool(
         services.books.diffs.page, tenant_of(request), wanted, page_size=page_size, page_token=page_token
