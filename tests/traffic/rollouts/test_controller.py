@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from graftwork.access.events import verify_chain
 from graftwork.db.lease import Lease
@@ -94,7 +94,8 @@ def test_while_nothing_is_rolled_out_nothing_is_asked_of_the_database(bench: Ben
         assert tx.exec_driver_sql("SELECT count(*) FROM leases").scalar() == 0
 
 
-def test_one_that_cannot_go_on_does_not_hold_up_the_others(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def start_two(bench: Bench) -> None:
+    """One on alpha, and one on zeta, which is looked at after it."""
     for number, name in enumerate(("alpha", "zeta"), 10):
         for minor in (0, 1):
             bench.desk.push(10 * number + minor, name, semver=f"1.{minor}.0")
@@ -102,16 +103,39 @@ def test_one_that_cannot_go_on_does_not_hold_up_the_others(bench: Bench, monkeyp
     for name in ("alpha", "zeta"):
         plan = spec(name, canary(weight(50), hold()), f"{name}:1.1.0")
         bench.rollouts.start("local", plan, actor="ann", reason=None, once=None)
+
+
+@pytest.mark.parametrize("error", [Unavailable("Not now."), ValueError("a mistake of ours")])
+def test_one_that_cannot_go_on_does_not_hold_up_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    start_two(bench)
     advance = bench.rollouts.advance
 
     def failing(seen: Rollout, *told: Any) -> Rollout | None:
         if seen.route == "alpha":
-            raise Unavailable("Not now.")
+            raise error
         return advance(seen, *told)
 
     monkeypatch.setattr(bench.rollouts, "advance", failing)
     assert bench.controller.look() == 1
     assert bench.rollouts.get("local", "zeta").state.share("candidate") == 0.5
+
+
+def test_a_look_that_lasts_longer_than_the_lease_still_comes_to_the_last(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_two(bench)
+    other, advance = Lease(bench.desk.database, "rollouts", "other", 60.0), bench.rollouts.advance
+
+    def slow(*told: Any) -> Rollout | None:
+        with bench.desk.database.transaction() as tx:  # as if judging it took 40 of 60 seconds
+            tx.execute(update(leases).values(expires_s=leases.c.expires_s - 40.0))
+        assert other.hold() is None
+        return advance(*told)
+
+    monkeypatch.setattr(bench.rollouts, "advance", slow)
+    assert bench.controller.look() == 2
 
 
 def test_only_who_holds_the_lease_acts_and_another_goes_on_when_it_is_let_go(bench: Bench) -> None:

@@ -50,19 +50,17 @@ class Controller:
         """How many rollouts were moved on; where none is live, the database is not asked for anything."""
         live = self._snapshot().part(LiveRollouts).by_route
         self._keep({one.full_name for one in live.values()})
-        if not live or (held := self._lease.hold()) is None:
-            return 0
-        self._held = held
-        moved, now = 0, self._clock()
+        moved = 0
         for one in live.values():
+            if (held := self._lease.hold()) is None:  # for each, since judging all may last longer than it does
+                break
+            self._held = held
             try:
-                evidence = self.evidence(one, now)
-                self._tell(one, evidence, held, now)
-                after = self._rollouts.advance(one, evidence, held, now)
+                moved += self._go_on(one, held, self._clock())
             except GraftworkError as error:  # the others go on
                 log.warning("The rollout %s could not go on: %s", one.name, error.message)
-                continue
-            moved += after is not None and after.changes != one.changes
+            except Exception:
+                log.exception("The rollout %s could not go on; it is tried again.", one.name)
         return moved
 
     def close(self) -> None:
@@ -80,6 +78,12 @@ class Controller:
             step=one.state.step,
             verdicts=self._judged(one, self._due(one), now),
         )
+
+    def _go_on(self, one: Rollout, held: Held, now: datetime) -> bool:
+        evidence = self.evidence(one, now)
+        self._tell(one, evidence, held, now)
+        after = self._rollouts.advance(one, evidence, held, now)
+        return after is not None and after.changes != one.changes
 
     def _tell(self, one: Rollout, evidence: Evidence, held: Held, now: datetime) -> None:
         """Write down how its arms stand, where that is something new."""
