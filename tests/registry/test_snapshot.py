@@ -139,6 +139,7 @@ def test_names_are_sorted_also_after_later_pushes(desk: Desk, reader: SnapshotRe
         desk.push(content, name)
         reader.current()
     assert reader.current().names("local") == ("a", "b", "m", "z")
+    assert [view.name for view in reader.current().by_tenant["local"]] == ["a", "b", "m", "z"]
 
 
 def test_readers_in_many_threads_see_each_commit_that_came_before(

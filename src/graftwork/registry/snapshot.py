@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -67,7 +68,7 @@ class Snapshot:
 
     def names(self, tenant: str) -> tuple[str, ...]:
         """A tenant's adapter names, sorted."""
-        return tuple(name for owner, name in self.adapters if owner == tenant)
+        return tuple(view.name for view in self.by_tenant.get(tenant, ()))
 
     def granted(self, tenant: str) -> tuple[str, ...]:
         """What grants let a tenant call of others', as `owner/name`, sorted."""
@@ -78,6 +79,11 @@ class Snapshot:
             for owner, name in self.adapters
             if owner in owners and any(one.tenant == owner and one.covers("call", name) for one in given)
         )
+
+    @cached_property
+    def by_tenant(self) -> Mapping[str, Sequence[AdapterView]]:
+        """Each tenant's adapters, sorted by name; of tenants that have any."""
+        return {tenant: tuple(views) for tenant, views in groupby(self.adapters.values(), lambda view: view.tenant)}
 
     @property
     def _access(self) -> Access:
@@ -96,8 +102,8 @@ class Snapshot:
 
     def all_with_digest(self, tenant: str, digest: str) -> Iterator[Version]:
         """One of each adapter that has these bytes."""
-        for view in self.adapters.values():
-            if view.tenant == tenant and (found := view.by_digest.get(digest)) is not None:
+        for view in self.by_tenant.get(tenant, ()):
+            if (found := view.by_digest.get(digest)) is not None:
                 yield found
 
 

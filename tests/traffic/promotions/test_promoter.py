@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from shutil import copy
@@ -14,9 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graftwork.access.events import read_events
-from graftwork.errors import InvalidRequest
+from graftwork.errors import InvalidRequest, Unavailable
 from graftwork.protocol.promotions import PromotionSpec
+from graftwork.protocol.rollouts import RolloutSpec
 from graftwork.registry.rules.stages import Stage
+from graftwork.registry.versions import Version
+from graftwork.traffic.promotions.candidates import candidates
 from graftwork.traffic.promotions.promoter import Promoter
 from graftwork.traffic.promotions.promotions import promotion_text
 from graftwork.traffic.rollouts.rollouts import CONTROLLER
@@ -187,8 +190,54 @@ def test_servers_begin_it_once_and_one_that_lost_the_lease_begins_nothing(court:
     live = court.promotions.show("local", "auto")
     version = court.desk.registry.resolve("local", "support:2.0.0")
     court.bench.rollouts.abort("local", "support", actor="ann")
-    assert not promoter._begin(live, version, held, court.bench.clock.now)
+    with pytest.raises(Unavailable, match="lease"):
+        promoter._begin(live, version, held, court.bench.clock.now)
     assert newest(court)[0] == 1
+
+
+@pytest.mark.parametrize("error", [Unavailable("Not now."), ValueError("a mistake of ours")])
+def test_what_failed_is_tried_again_though_the_log_tells_nothing_and_the_others_go_on(
+    court: Court, promoter: Promoter, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    desk, rollouts = court.desk, court.bench.rollouts
+    desk.push(7, "support-b", semver="1.0.0")
+    desk.promote("support-b:1.0.0")
+    desk.push(8, "support-b", semver="1.1.0")
+    for reference in ("support:2.0.0", "support-b:1.1.0"):
+        stage(court, reference)
+    policy(court, gate=None)
+    snapshot = court.bench.snapshot()
+    monkeypatch.setattr(promoter, "_snapshot", lambda: snapshot)
+    prepared = rollouts.prepared
+
+    def failing(tenant: str, spec: RolloutSpec) -> Any:
+        if spec.route == "support":
+            raise error
+        return prepared(tenant, spec)
+
+    monkeypatch.setattr(rollouts, "prepared", failing)
+    assert promoter.look() == 1
+    monkeypatch.setattr(rollouts, "prepared", prepared)
+    assert promoter.look() == 1
+    assert (rollouts.get("local", "support").revision, rollouts.get("local", "support-b").revision) == (1, 1)
+
+
+def test_after_each_scan_it_rests_whether_something_was_due_or_not(
+    court: Court, promoter: Promoter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    court.took_s, scans = 1.0, 0
+    whole = candidates
+
+    def counted(*told: Any) -> Iterator[Version]:
+        nonlocal scans
+        scans += 1
+        return whole(*told)
+
+    monkeypatch.setattr("graftwork.traffic.promotions.promoter.candidates", counted)
+    policy(court, gate=None)  # nothing is in staging
+    for _ in range(100):  # of a second each, and of a new snapshot
+        promoter.look()
+    assert 1 < scans <= 6
 
 
 @pytest.mark.parametrize(

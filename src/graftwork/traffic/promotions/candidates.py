@@ -26,6 +26,6 @@ def candidate(view: AdapterView, when: WhenPart) -> Version | None:
 
 def candidates(snapshot: Snapshot, tenant: str, spec: PromotionSpec) -> Iterator[Version]:
     """By the adapters' names."""
-    for (owner, name), view in snapshot.adapters.items():
-        if owner == tenant and fits(spec.adapters, name) and (found := candidate(view, spec.when)) is not None:
+    for view in snapshot.by_tenant.get(tenant, ()):
+        if fits(spec.adapters, view.name) and (found := candidate(view, spec.when)) is not None:
             yield found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -13,7 +13,7 @@ from typing import Any, Final
 from graftwork.access.clock import Clock
 from graftwork.db import Database
 from graftwork.db.lease import Held, Lease
-from graftwork.errors import GraftworkError
+from graftwork.errors import GraftworkError, Unavailable
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
 from graftwork.traffic.promotions.candidates import candidates
@@ -78,15 +78,11 @@ class Promoter:
             return 0
         waiting = {_case(policy, version): (policy, version) for policy, version in _waiting(snapshot)}
         self._settled &= waiting.keys()
-        due = [one for case, one in waiting.items() if case not in self._settled]
-        begun = 0
-        if due:
-            if (held := self._lease.hold()) is None:
-                return 0  # another server looks; this one does as soon as it has the lease
-            now = self._clock()
-            begun = sum(self._begun(policy, version, held, now) for policy, version in due)
-            self._rested_s = self._timer() + (self._timer() - began_s) / SHARE
-        self._seen = snapshot
+        begun, whole = self._tried([one for case, one in waiting.items() if case not in self._settled])
+        if whole:
+            self._seen = snapshot
+        ended_s = self._timer()
+        self._rested_s = ended_s + (ended_s - began_s) / SHARE
         return begun
 
     def standing(self, policy: Promotion, most: int = 100) -> list[Standing]:
@@ -95,23 +91,37 @@ class Promoter:
         with self._database.reading() as tx:
             return [Standing(policy, version, self._conditions.of(tx, policy, version)) for version in meant]
 
+    def _tried(self, due: Sequence[tuple[Promotion, Version]]) -> tuple[int, bool]:
+        """How many were begun, and whether what kept the others is told by the log when it changes."""
+        begun, whole = 0, True
+        for policy, version in due:
+            if (held := self._lease.hold()) is None:
+                return begun, False  # another server looks; this one does as soon as it has the lease
+            try:
+                begun += self._begun(policy, version, held, self._clock())
+            except GraftworkError as error:  # the others go on
+                log.warning("The promotion policy %s could not go on: %s", policy.name, error.message)
+                whole &= not isinstance(error, Unavailable)
+            except Exception:
+                log.exception("The promotion policy %s could not go on; it is tried again.", policy.name)
+                whole = False
+        return begun, whole
+
     def _begun(self, policy: Promotion, version: Version, held: Held, now: datetime) -> bool:
-        try:
-            with self._database.reading() as tx:  # most of the time something is missing: nobody waits for a turn
-                found = self._conditions.of(tx, policy, version)
-            if found.settled:
-                self._settled |= {_case(policy, version)}
-            return not found.waits_for and self._begin(policy, version, held, now)
-        except GraftworkError as error:  # the others go on
-            log.warning("The promotion policy %s could not go on: %s", policy.name, error.message)
-            return False
+        with self._database.reading() as tx:  # most of the time something is missing: nobody waits for a turn
+            found = self._conditions.of(tx, policy, version)
+        if found.settled:
+            self._settled |= {_case(policy, version)}
+        return not found.waits_for and self._begin(policy, version, held, now)
 
     def _begin(self, policy: Promotion, version: Version, held: Held, now: datetime) -> bool:
-        """Begin it if everything still holds in the transaction that does."""
+        """Begin it if everything still holds in the transaction that does; raises Unavailable without the lease."""
         spec = self._rollouts.prepared(policy.tenant, rollout_of(policy.spec, version.adapter, version.label))
         with self._database.transaction() as tx:
+            if not held.holds(tx):
+                raise Unavailable("Another server has the lease of rollouts now.")
             live = rows.find_live(tx, PROMOTION, policy.tenant, policy.name)
-            if live is None or live.revision.number != policy.revision.number or not held.holds(tx):
+            if live is None or live.revision.number != policy.revision.number:
                 return False
             found = self._conditions.of(tx, live, version)
             if found.waits_for:
