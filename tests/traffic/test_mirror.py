@@ -29,6 +29,7 @@ def copied(share: float, requests: list[str], route: str = "support") -> set[str
     def resolve(_: object) -> object:
         class Version:
             forbidden = ()
+            stage = "staging"
 
         return Version()
 
@@ -78,6 +79,18 @@ def test_only_what_the_stable_arm_answers_by_the_route_is_copied(bench: Bench) -
     for model in ("support:1.0.0", "support:2.0.0", "tiny"):
         assert decide(snapshot, model, "r1").shadows == ()
     assert decide(snapshot, "", "r1", adapter_id="support").shadows == ()
+
+
+@pytest.mark.parametrize("kept_out", ["archived", "forbidden"])
+def test_nothing_is_copied_to_what_may_answer_nobody(bench: Bench, kept_out: str) -> None:
+    bench.start({"shadow": {"mirror": 100, "duration": "1h"}})
+    bench.look()
+    assert decide(bench.snapshot(), "support", "r1").shadows
+    if kept_out == "archived":
+        bench.desk.lifecycle.set_stage("local", "support:2.0.0", "archived", actor="me")
+    else:
+        bench.desk.demand("serving")
+    assert decide(bench.snapshot(), "support", "r1").shadows == ()
 
 
 def test_what_is_copied_ends_with_the_rollout(bench: Bench) -> None:

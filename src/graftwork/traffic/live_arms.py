@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from graftwork.errors import NotFound
-from graftwork.registry.reference import Reference, parse_reference
+from graftwork.registry.reference import Reference
 from graftwork.registry.versions import Version
 from graftwork.traffic.mirror import Mirror
 from graftwork.traffic.routes.arms import Arm
+from graftwork.traffic.servable import servable
 from graftwork.traffic.split import point_of
 
 
@@ -45,7 +45,7 @@ def answering(
     if arms[-1].digest != stable.digest:
         return None
     arm = next(arm for arm in arms if arm.has(point))
-    if arm is not arms[-1] and (version := _servable(arm, resolve)) is not None:
+    if arm is not arms[-1] and (version := servable(arm.reference, resolve)) is not None:
         return arm, version
     return arms[-1], stable
 
@@ -58,20 +58,12 @@ def all_answering(
         return
     left = bool(arms[-1].slices)
     for arm in (one for one in arms[:-1] if one.slices):
-        if (version := _servable(arm, resolve)) is not None:
+        if (version := servable(arm.reference, resolve)) is not None:
             yield arm, version
         else:
             left = True  # to the stable arm
     if left:
         yield arms[-1], stable
-
-
-def _servable(arm: LiveArm, resolve: Callable[[Reference], Version]) -> Version | None:
-    try:
-        version = resolve(parse_reference(arm.reference))
-    except NotFound:
-        return None
-    return None if version.forbidden or version.stage == "archived" else version
 
 
 def point_in(tenant: str, route: str, key: str) -> float:

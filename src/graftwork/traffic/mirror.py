@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
-from graftwork.errors import NotFound
-from graftwork.registry.reference import Reference, parse_reference
+from graftwork.registry.reference import Reference
 from graftwork.registry.versions import Version
+from graftwork.traffic.servable import servable
 from graftwork.traffic.split import point_of
 
 
@@ -39,14 +38,13 @@ def shadows_of(
     """The copies of a request that the version with the digest `answering` answers: one or none.
 
     Which requests is said by a hash of their id, so that each can be explained, and that a larger share only adds some.
-    Nothing is copied of what another arm answers, nor to what is gone or may not serve.
+    Nothing is copied of what another arm answers, nor to what is gone, archived or may not serve.
     """
     point = mirrored_at(tenant, route, request)
     if answering == mirror.stable and point < mirror.share:
-        with suppress(NotFound):
-            version = resolve(parse_reference(mirror.reference))
-            if not version.forbidden:
-                return (Shadow(mirror.arm, version, mirror.rollout, point),)
+        version = servable(mirror.reference, resolve)
+        if version is not None:
+            return (Shadow(mirror.arm, version, mirror.rollout, point),)
     return ()
 
 
