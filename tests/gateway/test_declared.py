@@ -207,6 +207,14 @@ def test_a_resource_of_another_set_is_taken_over_and_that_is_told(stocked: Serve
     declared.apply([route("front")], set="one")
     [step] = declared.apply([route("front")], set="two")["steps"]
     assert (step["action"], step["note"]) == ("unchanged", "taken over from the set one")
+    told = [event["payload"] for event in stocked.client.events.list() if event["kind"] == "resources.applied"]
+    assert sorted((one["set"], len(one["changes"]), *one["owned"]) for one in told) == [
+        ("one", 1),
+        ("two", 0, "Route/front"),
+    ]
+    before = position(stocked.client)
+    declared.apply([route("front")], set="two")
+    assert position(stocked.client) == before
     assert actions(declared.plan([], set="one", prune="set")) == {}
     assert actions(declared.plan([], set="two", prune="set")) == {"Route/front": "delete"}
 

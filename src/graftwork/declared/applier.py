@@ -66,7 +66,7 @@ class Applier:
             return plan
 
     def apply(self, asked: Asked, *, seen: SeenPlan | None = None) -> Plan:
-        """Do it; no event where nothing changes.
+        """Do it; no event where nothing changes, nor whose it is.
 
         Raises:
             GraftworkError: what stood in the way first; nothing was done.
@@ -74,14 +74,17 @@ class Applier:
         """
         with self._database.transaction() as tx:
             at = timestamp(self._clock())
-            plan = _Work(self._desk(tx, asked), asked, at).done()
+            work = _Work(self._desk(tx, asked), asked, at)
+            plan = work.done()
             if seen is not None:
                 plan.check_seen(seen.digest, seen.live)
             for problem in plan.problems:
                 raise problem.error
-            if plan.changed:
+            if plan.changed or work.owned:
                 told = {step.label: step.action for step in plan.changed}
-                payload = {"set": plan.set, "plan": plan.digest, "changes": told, "reason": asked.reason}
+                owned = [label for label in work.owned if label not in told]
+                payload: dict[str, Any] = {"set": plan.set, "plan": plan.digest, "changes": told, "owned": owned}
+                payload["reason"] = asked.reason
                 events.append(tx, asked.tenant, asked.actor, APPLIED, f"{SUBJECTS}{plan.set}", payload, at=at)
             return plan
 
@@ -115,6 +118,7 @@ class _Work:
         self._steps: list[Step] = []
         self._problems: list[Problem] = []
         self._live: dict[str, dict[str, Spec]] = {}
+        self.owned: list[str] = []  #: what is the set's since now, or is its own in another form
 
     def done(self) -> Plan:
         asked = self._asked
@@ -139,16 +143,18 @@ class _Work:
             step = self._take(kind, step, document)
         self._steps.append(step)
         if kind.removable:
-            self._own(document.key, Owner(self._asked.set, digest_of(wanted)))
+            self._own(step, Owner(self._asked.set, digest_of(wanted)))
 
     def _note(self, key: Key, note: str | None) -> str | None:
         owner = self._owners.get(key)
         taken = f"taken over from the set {owner.set}" if owner is not None and owner.set != self._asked.set else None
         return "; ".join(one for one in (note, taken) if one) or None
 
-    def _own(self, key: Key, owner: Owner) -> None:
+    def _own(self, step: Step, owner: Owner) -> None:
+        key = (step.kind, step.name)
         if self._owners.get(key) != owner and not self._problems:
             own(self._desk.tx, self._asked.tenant, key, owner, at=self._at)
+            self.owned.append(step.label)
 
     def _prune(self) -> None:
         """What comes last is taken away first: nothing names what has gone."""
