@@ -82,6 +82,7 @@ def test_a_rollout_is_started_told_what_to_do_and_ends(support: Served) -> None:
     support.client.rollouts.resume("support")
     ended = look(support)
     assert (ended["status"], ended["ended_at"] is not None) == ("promoted", True)
+    assert [one["weight"] for one in ended["arms"]] == [0.0, 0.0], "it has no say any more"
     assert models(support, 5) == {("support:2.0.0", "production")}
     assert support.client.show("support@previous")["semver"] == "1.0.0"
     kinds = [one["kind"] for one in support.client.rollouts.steps("support")]
@@ -95,6 +96,7 @@ def test_an_abort_counts_for_the_next_request_and_a_retry_begins_anew(support: S
     look(support)
     assert models(support, 5) == {("support:2.0.0", "candidate")}
     assert support.client.rollouts.abort("support", reason="rude")["status"] == "aborted"
+    assert [one["weight"] for one in support.client.rollouts.show("support")["arms"]] == [0.0, 100.0]
     assert models(support, 5) == {("support:1.0.0", "production")}
     retried = support.http.post(f"{AT}/support/retry")
     assert (retried.status_code, retried.json()["revision"], retried.json()["status"]) == (201, 2, "warming")

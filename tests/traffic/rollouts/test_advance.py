@@ -156,6 +156,25 @@ def test_a_shadow_answers_nobody_and_moves_nothing() -> None:
     assert (state.mirror, state.slices) == (("candidate", 0.1), ALL_STABLE)
     state, (_, action) = advance(plan, state, later(3600), WARM)
     assert (state.status, state.mirror, action.promote) == ("completed", None, None)
+    assert state.reason == "All steps are done."
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"candidate": Verdict("pass", "so it is")}, "All steps are done."),
+        (
+            {"candidate": Verdict("inconclusive", "0 of 50.")},
+            "All steps are done, and errors stayed undecided. candidate: 0 of 50.",
+        ),
+        ({}, "All steps are done, and errors stayed undecided."),
+    ],
+)
+def test_an_end_by_time_alone_says_what_stayed_undecided(found: dict[str, Verdict], said: str) -> None:
+    plan = plan_of({"shadow": {"mirror": 10, "duration": "1h", "analysis": {"name": "errors"}}})
+    state, _ = advance(plan, begin(NOW, ""), NOW, WARM)
+    state, _ = advance(plan, state, later(3600), Evidence(ready=True, background=found))
+    assert (state.status, state.reason) == ("completed", said)
 
 
 STEPS = st.lists(

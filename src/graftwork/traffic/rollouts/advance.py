@@ -148,10 +148,17 @@ def _next(plan: Plan, state: State, now: datetime, evidence: Evidence) -> Action
         return Action("warmed", state, after)
     if state.step == len(plan.steps):
         if plan.winner is None:
-            return Action("completed", state, _over(state, "completed", now, "All steps are done."))
+            return Action("completed", state, _over(state, "completed", now, _done(plan, beside)))
         _, (action,) = _promoted(plan, state, now, plan.winner, "All steps are done.")
         return action
     return _step(plan, state, now, evidence)
+
+
+def _done(plan: Plan, beside: Judged | None) -> str:
+    """That an end came by itself says nothing of what was to be found out; that is said where it was not."""
+    if beside is None or beside.passed(plan.arms):
+        return "All steps are done."
+    return f"All steps are done, and {beside.analysis.name} stayed undecided. {beside.said}".rstrip()
 
 
 def _step(plan: Plan, state: State, now: datetime, evidence: Evidence) -> Action | None:
