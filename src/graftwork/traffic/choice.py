@@ -227,10 +227,10 @@ class _Choice:
 
     def _why(self, pin: Pin, route: str, rollout: str | None) -> Why:
         version = None if pin.adapter is None else self._pinned(f"{pin.adapter}@{pin.digest}")
-        if pin.rollout is None or self.endings is None:
-            return why_released(pin, version, runs=False, ending=None)
-        ending = self.endings.ending(self.tenant, route, pin.rollout)
-        return why_released(pin, version, runs=pin.rollout == rollout, ending=ending)
+        of = pin.rollout
+        ending = None if of is None or self.endings is None else self.endings.ending(self.tenant, route, of)
+        runs = rollout is not None and (of == rollout or self._live_arms(route)[-1].digest == pin.digest)
+        return why_released(pin, version, runs=runs, ending=ending)
 
     def _pinned(self, reference: str) -> Version | None:
         try:

@@ -181,6 +181,23 @@ def test_a_version_that_may_not_answer_keeps_nobody(state: dict[str, Any], why: 
     assert (found.digest, found.reason) == (STABLE, f"model:rollout:stable:released:{why}")
 
 
+@pytest.mark.parametrize("first", [1, None], ids=["since another rollout", "since before any"])
+def test_who_was_kept_at_a_small_weight_and_has_none_left_is_told_so(first: int | None) -> None:
+    talk = Talk()
+    if first is None:
+        talk.rollout.ended = "aborted"
+    else:
+        talk.rollout.revision = first
+        talk.rollout.set(a=0.01)
+    name = next(one for one in map(str, range(100)) if talk.turn(one).digest == STABLE)
+    talk.rollout = Canary(revision=2)
+    talk.rollout.set(a=0.05)
+    assert talk.turn(name).reason == "model:rollout:stable:session"
+    talk.rollout.set(a=1.0)
+    found = talk.turn(name)
+    assert (found.digest, found.reason) == (CANARY, "model:rollout:a:released:weight")
+
+
 def test_the_pointer_has_the_last_word_also_for_sessions() -> None:
     talk = Talk()
     name = in_canary(talk)

@@ -24,7 +24,7 @@ def why_released(pin: Pin, version: Version | None, *, runs: bool, ending: Endin
 
     Args:
         version: the pinned one as it stands now; None where it is gone, or the pin is of the base.
-        runs: whether the rollout that the pin is of decides here.
+        runs: whether the rollout that decides here is the pin's own, or leads away from the pinned version.
         ending: how that ended, where it has.
     """
     if version is None:
