@@ -98,7 +98,12 @@ BAD = [
     (document("Adapter", "nope"), NotFound, "Adapter/nope: There is no adapter nope", None),
     (document("Adapter", "tone", aliases={"x": "3.0.0"}), NotFound, "There is no version tone:3.0.0", None),
     (document("Webhook", "far", url="http://example.com", events=["*"]), InvalidRequest, "https", "documents.1"),
-    (document("Task", "far", output={"type": "regex", "pattern": "("}), GraftworkError, "pattern", None),
+    (
+        document("Task", "far", output={"type": "regex", "pattern": "("}),
+        InvalidResource,
+        "Task/far: .*pattern",
+        "documents.1",
+    ),
 ]
 
 
@@ -112,6 +117,20 @@ def test_one_that_is_refused_keeps_all_from_being_applied(
     if field is not None:
         assert getattr(caught.value, "field", "").startswith(field)
     assert position(stocked.client) == before and stocked.client.routes.list() == stocked.client.tasks.list() == []
+
+
+def test_forms_of_one_request_may_take_so_long_together(stocked: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graftwork.gateway.declared.FORMS_S", 0.1)
+    slow = [
+        document("Task", f"t{at}", output={"type": "regex", "pattern": f"(a{{{900 + at}}}b){{90}}"}) for at in range(9)
+    ]
+    for ask in (stocked.client.declared.plan, stocked.client.declared.apply):
+        with pytest.raises(
+            InvalidResource, match=r"Task/t[1-8]: the forms of the tasks before it took 0\.1 s"
+        ) as caught:
+            ask(slow)
+        assert (caught.value.field or "").endswith(".spec.output.pattern")
+    assert stocked.client.declared.plan(slow[:1])["changes"] == 1
 
 
 def test_a_plan_tells_all_that_stands_in_the_way(stocked: Served) -> None:

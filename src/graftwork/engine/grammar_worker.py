@@ -1,7 +1,7 @@
 """A process that tries out grammars of strangers, so that one that overflows the stack or the memory is not felt.
 
 It is asked `{"kind", "source"}` as in `Grammar`, and answers `{"grammar", "bytes"}`: the grammar as llguidance reads it
-and about how much memory it takes; or `{"error"}`.
+and about how much memory it takes; or `{"error"}`. With either comes `cpu_s`, how long a processor was at it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import resource
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
@@ -36,6 +37,12 @@ class _Bytes:
 
 
 def _answer(asked: dict[str, Any]) -> dict[str, Any]:
+    began_s = process_time()
+    answer = _tried(asked)  # and all that it took is given back
+    return {**answer, "cpu_s": process_time() - began_s}
+
+
+def _tried(asked: dict[str, Any]) -> dict[str, Any]:
     before = _resident_bytes()
     try:
         grammar = _in_llguidances_words(asked["kind"], asked["source"])

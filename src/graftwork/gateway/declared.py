@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query
 from starlette.concurrency import run_in_threadpool
@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from graftwork.access.names import check_name
 from graftwork.access.roles import Right
 from graftwork.declared.applier import Asked
-from graftwork.declared.document import Declared, read_documents
+from graftwork.declared.document import Declared, about, read_documents
 from graftwork.declared.kinds import KINDS, schema_of
 from graftwork.errors import Forbidden, InvalidRequest, NotFound
 from graftwork.gateway.openapi import ours
@@ -27,6 +27,8 @@ from graftwork.traffic.tasks.result import grammar_of
 
 router = APIRouter(tags=["declared"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 _ERRORS = (404, 409, 412, 422, 429, 503)
+#: What all forms of one request may take to be tried, in seconds of a processor; an ordinary one takes a thousandth.
+FORMS_S: Final = 4.0
 
 
 @router.post("/plan", openapi_extra=ours({200: PlanAnswer}, body=PlanBody, errors=_ERRORS))
@@ -93,11 +95,26 @@ async def _asked(request: Request, body: PlanBody, reason: str | None = None) ->
 
 
 async def _try_forms(services: Services, tenant: str, documents: Sequence[Declared]) -> None:
-    """As the door of tasks does: a form that no model can be held to is refused; what is live was tried before."""
+    """As the door of tasks does: a form that no model can be held to is refused; what is live was tried before.
+
+    Raises:
+        InvalidResource: naming the task, where that is so, or those before it took as long as all of them may.
+    """
     live = services.snapshots.current().part(LiveTasks).of(tenant)
+    spent_s = 0.0
     for one in documents:
         if not isinstance(one.body, TaskResource):
             continue
         spec, there = one.body.spec, live.get(one.name)
-        if (grammar := grammar_of(spec.output)) is not None and (there is None or there.spec.output != spec.output):
-            await services.task_forms.check(grammar, tenant)
+        if (grammar := grammar_of(spec.output)) is None or (there is not None and there.spec.output == spec.output):
+            continue
+        try:
+            if spent_s >= FORMS_S:
+                raise InvalidRequest(
+                    f"the forms of the tasks before it took {FORMS_S:g} s to try, which is all that one request may. "
+                    "Apply the tasks in several parts, or with simpler forms.",
+                    field=grammar.field,
+                )
+            spent_s += await services.task_forms.check(grammar, tenant)
+        except InvalidRequest as error:
+            raise about(one.place, InvalidRequest(f"{one.label}: {error.message}", field=error.field)) from error

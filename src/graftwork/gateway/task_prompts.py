@@ -78,8 +78,9 @@ class TaskForms:
             what="forms of tasks",
         )
 
-    async def check(self, grammar: Grammar, tenant: str) -> None:
-        """Make sure that answers can be held to it, whatever the model's tokens are.
+    async def check(self, grammar: Grammar, tenant: str) -> float:
+        """Make sure that answers can be held to it, whatever the model's tokens are; how many seconds of a processor
+        that took.
 
         Raises:
             InvalidRequest: they cannot; `field` is the grammar's.
@@ -91,6 +92,7 @@ class TaskForms:
             limits = self._processes.limits
             why = answer["error"] if answer else f"it is nested too deeply, or takes more than {limits}."
             raise InvalidRequest(f"{grammar.field} cannot be used: {why}", field=grammar.field)
+        return float(answer["cpu_s"])
 
     def close(self) -> None:
         self._processes.close()
