@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select, text
+from sqlalchemy.exc import DBAPIError
 
 from graftwork.db import Database
 from graftwork.db.schema import adapters
@@ -56,6 +57,13 @@ def test_a_transaction_that_raises_leaves_nothing(url: str) -> None:
             _ = 1 / 0
         with database.reading() as tx:
             assert tx.execute(text("SELECT count(*) FROM adapters")).scalar() == 0
+
+
+def test_what_a_statement_was_given_is_in_no_error(url: str) -> None:
+    with Database(url) as database, pytest.raises(DBAPIError) as caught, database.transaction() as tx:
+        for _ in range(2):
+            tx.execute(text("INSERT INTO adapters VALUES ('local', 'a', 0, 'now', :me, '', '')"), {"me": "s3cr3t"})
+    assert "s3cr3t" not in str(caught.value)
 
 
 def test_a_reader_sees_one_moment_while_a_writer_commits(url: str) -> None:

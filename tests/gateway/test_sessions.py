@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ def test_a_session_keeps_its_version_while_weights_grow_on_both_servers_and_afte
     assert {said(ask(one, name)) for name in names} == {("support:1.0.0", "began")}
     assert one.app.state.services.sessions.flush()
     rolled_out(one, 100)
-    assert {said(ask(other, "new"))[0]} == {"support:2.0.0"}
+    new = (f"new-{number}" for number in count())
+    eventually(lambda: said(ask(other, next(new)))[0] == "support:2.0.0")
     served = one.client.rollouts
     served.abort("support")
     rolled_out(one, 90, to="support:3.0.0")
@@ -143,6 +145,17 @@ def test_whoever_is_forgotten_leaves_no_session(start: Start) -> None:
     assert said(ask(served, name)) == ("support:2.0.0", "kept")
     served.client.predictions.forget("ann")
     assert said(ask(served, name))[1] == "began"
+
+
+@pytest.mark.parametrize("user", ["a\0b", "".join(map(chr, range(0x4E00, 0x4E00 + 20_000)))])
+def test_no_name_of_a_user_keeps_sessions_from_being_written(start: Start, user: str) -> None:
+    one = start()
+    assert said(ask(one, "odd", user=user)) == said(ask(one, "chat")) == ("support:1.0.0", "began")
+    assert one.app.state.services.sessions.flush()
+    other = start()
+    assert said(ask(other, "odd")) == said(ask(other, "chat")) == ("support:1.0.0", "kept")
+    other.client.predictions.forget(user[:256].replace("\0", "\ufffd"))
+    assert said(ask(start(), "odd"))[1] == "began"
 
 
 def test_sessions_are_kept_by_nobody_where_the_server_says_so(start: Start) -> None:

@@ -222,6 +222,16 @@ def test_what_nobody_answered_whole_is_not_compared(mirrored: Mirrored) -> None:
     assert mirrored.engine.aborted
 
 
+def test_what_came_in_chunks_counts_too_where_copies_wait(mirrored: Mirrored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadowing, "MOST_BYTES", 10_000)
+    body = json.dumps({"model": "support", "messages": HELLO, "padding": "x" * 20_000}).encode()
+    chunks = (body[at : at + 4096] for at in range(0, len(body), 4096))
+    answer = mirrored.http.post(CHAT, content=chunks, headers={"content-type": "application/json"})
+    assert answer.status_code == 200 and "content-length" not in answer.request.headers
+    eventually(lambda: mirrored.ends() == {"dropped": 1})
+    assert mirrored.copies() == []
+
+
 def test_what_is_not_in_memory_is_not_loaded_for_a_copy(mirrored: Mirrored) -> None:
     digest = mirrored.client.show(TWO)["digest"]
     mirrored.engine._resident.pop(digest)

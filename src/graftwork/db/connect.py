@@ -25,6 +25,8 @@ Transaction = Connection
 BUSY_TIMEOUT_S = 60.0
 #: A server that became a standby: whoever took over is found by the next connection.
 _READ_ONLY = "25006"
+#: Program limits exceeded: what is too large for an index or a row is so the next time too.
+_TOO_LARGE = "54"
 
 
 class Database:
@@ -114,7 +116,8 @@ class Database:
             raise Unavailable(f"The database {self._backend.place} is busy; try again.") from exc
         except DBAPIError as exc:
             state = getattr(exc.orig, "sqlstate", None)
-            if isinstance(exc, OperationalError) or exc.connection_invalidated or state == _READ_ONLY:
+            down = isinstance(exc, OperationalError) and not (state or "").startswith(_TOO_LARGE)
+            if down or exc.connection_invalidated or state == _READ_ONLY:
                 reason = " ".join(str(exc.orig).split()).rstrip(".")
                 raise Unavailable(f"The database {self._backend.place} cannot be used now: {reason}.") from exc
             raise

@@ -48,6 +48,7 @@ class PostgreSQL:
             pool_size=POOL_SIZE,
             max_overflow=POOL_SIZE,
             pool_timeout=busy_timeout_s,
+            hide_parameters=True,  # what callers said is nothing for a log
             pool_pre_ping=True,  # after the server restarted, connections of before are no reason to fail
             connect_args={key: value for key, value in KEEPALIVE.items() if key not in url.query},
         )

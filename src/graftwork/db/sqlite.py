@@ -33,7 +33,7 @@ class SQLite:
         self._busy_timeout_s = busy_timeout_s
         self._watch_lock = threading.Lock()
         self._watch: sqlite3.Connection | None = None
-        self.reader = create_engine(f"sqlite:///{path}", pool_size=8, max_overflow=-1)
+        self.reader = create_engine(f"sqlite:///{path}", pool_size=8, max_overflow=-1, hide_parameters=True)
         event.listen(self.reader, "connect", self._on_connect)
         event.listen(self.reader, "begin", _on_begin)
         self.writer = self.reader.execution_options(begin="BEGIN IMMEDIATE")

@@ -78,7 +78,7 @@ async def choose_for(request: Request, services: Services, body: AdapterFields) 
     draft.chose(decision, base_digest)
     require_servable(decision, base=services.base, base_digest=base_digest)
     if session is not None and decision.turn is not None:
-        services.sessions.take(session, decision.turn, draft.user_id)
+        services.sessions.take(session, decision.turn, draft.kept_user)
     debug = request.headers.get("x-graftwork-debug") is not None
     signature = Signature(request.state.request_id, decision, base_digest, debug=debug)
     caller = caller_of(access.tenant(tenant), body)

@@ -57,7 +57,6 @@ class Recorder:
 
         `user` is whom the body names: an application's own word for whom it asks, where nobody else says who that is.
         """
-        length = request.headers.get("content-length", "")
         named = asked.adapter_id or asked.header or asked.model or asked.route
         draft = Draft(
             request_id=request.state.request_id,
@@ -71,7 +70,7 @@ class Recorder:
             user_id=asked.seen.user or user,
             session_id=asked.seen.session,
             asked=named or "+".join(reference for reference, _ in asked.adapters) or None,
-            size=int(length) if length.isdecimal() else 0,
+            size=request.state.body_bytes,
         )
         request.state.draft = draft
         return draft

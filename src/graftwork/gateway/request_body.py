@@ -57,7 +57,7 @@ class WrongMediaType(WrongBody):
 
 
 async def read_json(request: Request, limit: int, body: type[AnyBody], *, absent: bytes = b"") -> AnyBody:
-    """The whole body as a `body`; no bytes at all are read as `absent`.
+    """The whole body as a `body`; no bytes at all are read as `absent`. `request.state.body_bytes` says how many came.
 
     Raises:
         BodyTooLarge: it has, or says that it has, more than `limit` bytes.
@@ -69,6 +69,7 @@ async def read_json(request: Request, limit: int, body: type[AnyBody], *, absent
     raw = bytearray()
     async for chunk in limited(request, limit, "max_body_bytes"):
         raw += chunk
+    request.state.body_bytes = len(raw)
     if raw:
         check_media_type(request, JSON)
     if len(raw) > _PARSED_AT_ONCE:

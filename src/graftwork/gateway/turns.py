@@ -11,12 +11,9 @@ from typing import Final
 from graftwork.access.principal import Principal
 from graftwork.errors import GraftworkError
 from graftwork.traffic.decision import Asked, Decision
-from graftwork.traffic.sessions.pin import Pins, session_key
+from graftwork.traffic.sessions.pin import session_key
 from graftwork.traffic.sessions.rows import Name
 from graftwork.traffic.sessions.sessions import Sessions
-
-#: Longest that a request waits to be told what its session keeps to, in seconds; then it is decided by its key.
-READ_S: Final = 1.0
 
 #: How often sessions are looked through for those that nobody came back to, in seconds.
 SWEEP_S: Final = 60.0
@@ -36,12 +33,12 @@ async def decided(sessions: Sessions, name: Name | None, asked: Asked, decide: C
     if name is None or not sessions.keeps:
         return decide(asked)
     known = sessions.known(name)
-    pins = known if known is not None else await _read(sessions, name) or {}
+    pins = known if known is not None else await sessions.look(name) or {}
     decision = decide(replace(asked, pins=pins))
     if known is None or decision.turn is None or sessions.agrees(name, decision.turn):
         return decision
     # Something has changed on this route since: another server may have answered the session by now.
-    again = await _read(sessions, name)
+    again = await sessions.look(name)
     return decision if again is None or again == pins else decide(replace(asked, pins=again))
 
 
@@ -55,11 +52,3 @@ async def keep_swept(sessions: Sessions) -> None:
             pass  # the next time
         except Exception:
             log.exception("Old sessions could not be let go; it is tried again.")
-
-
-async def _read(sessions: Sessions, name: Name) -> Pins | None:
-    try:
-        async with asyncio.timeout(READ_S):
-            return await asyncio.to_thread(sessions.read, name)
-    except TimeoutError:
-        return None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +16,11 @@ from sqlalchemy import func, select
 from graftwork.db import Database
 from graftwork.db.schema import session_pins
 from graftwork.errors import Unavailable
+from graftwork.traffic.sessions import sessions as sessions_module
 from graftwork.traffic.sessions.pin import Pin, Pins, Turn, session_key
 from graftwork.traffic.sessions.sessions import Sessions
 from support.rollouts import SetClock
+from support.waiting import eventually
 
 PLACE = ("support", "")
 OLD, NEW = (Pin("support", f"sha256:{digit}" + digit * 63, "candidate", "support/1") for digit in "ab")
@@ -166,3 +172,74 @@ def test_a_database_that_cannot_be_read_is_left_alone_for_a_moment(
     assert len(asked) == 1
     one.take(ANN, turn(OLD), None)
     assert one.known(ANN) == {PLACE: OLD}
+
+
+@pytest.mark.parametrize("wrong", ["a\0b", "\ud800", "".join(map(chr, range(0x4E00, 0x4E00 + 20_000)))])
+def test_one_pin_that_the_database_refuses_costs_no_other_s(
+    new_sessions: Callable[..., Sessions], wrong: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = new_sessions(pause_s=0.1)
+    names = [("local", session_key("key:1", str(number))) for number in range(6)]
+    for name in names:
+        one.take(name, turn(OLD), wrong if name == names[3] else "ann")
+    assert one.flush(), "nothing is tried again without end"
+    other = new_sessions()
+    assert [held(other, name) for name in names if name != names[3]] == [{PLACE: OLD}] * 5
+    assert wrong[:20] not in caplog.text and names[0][1] not in caplog.text, "what callers say is nothing for a log"
+
+
+def test_a_database_that_hangs_while_it_is_read_holds_up_no_other_work_and_is_left_alone(
+    new_sessions: Callable[..., Sessions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, asked, goes_on = new_sessions(), [], threading.Event()
+    reading = one._database.reading
+
+    @contextmanager
+    def hanging() -> Iterator[Any]:
+        asked.append(1)
+        assert goes_on.wait(30)
+        with reading() as tx:
+            yield tx
+
+    monkeypatch.setattr(one._database, "reading", hanging)
+    monkeypatch.setattr(sessions_module, "READ_S", 0.05)
+    monkeypatch.setattr(sessions_module, "RETRY_S", 0.0)
+
+    async def first_turns() -> None:
+        try:
+            names = [("local", str(number)) for number in range(60)]
+            assert await asyncio.gather(*(one.look(name) for name in names)) == [None] * 60
+            before = time.monotonic()
+            await asyncio.to_thread(len, "")
+            assert await one.look(ANN) is None
+            assert time.monotonic() - before < 5, "other threads are free, and nobody waits any more"
+            assert len(asked) == sessions_module.READERS
+        finally:
+            goes_on.set()
+        monkeypatch.setattr(sessions_module, "READ_S", 30.0)
+        eventually(lambda: not one._stuck)
+        assert await one.look(ANN) == {}
+
+    asyncio.run(first_turns())
+
+
+def test_after_a_read_that_took_too_long_none_is_begun_for_a_moment(
+    new_sessions: Callable[..., Sessions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, goes_on = new_sessions(), threading.Event()
+    reading = one._database.reading
+
+    def slow() -> Any:
+        assert goes_on.wait(30)
+        return reading()
+
+    monkeypatch.setattr(one._database, "reading", slow)
+    monkeypatch.setattr(sessions_module, "READ_S", 0.05)
+
+    async def turns() -> None:
+        assert await one.look(ANN) is None
+        goes_on.set()
+        assert await one.look(ANN) is None, "though it would be answered"
+        eventually(lambda: not one._stuck)
+
+    asyncio.run(turns())

@@ -7,10 +7,12 @@ are lost, and their sessions fall to where their keys do, which is mostly the sa
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
 from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -32,6 +34,10 @@ BATCH: Final = 500
 PAUSE_S: Final = 0.2
 #: Pause after a read or a write that failed, in seconds.
 RETRY_S: Final = 1.0
+#: Longest that a request waits to be told what its session keeps to, in seconds; then it is decided by its key.
+READ_S: Final = 1.0
+#: Threads that read.
+READERS: Final = 4
 #: How much longer than a session is kept its rows say that it is: so they are not written anew at each turn.
 _SLACK: Final = 1 / 8
 
@@ -71,6 +77,8 @@ class Sessions:
         self._writing: dict[Name, dict[Place, Written]] = {}
         self._urgent = self._closed = False
         self._unreadable_until = 0.0
+        self._readers = ThreadPoolExecutor(READERS, "graftwork-sessions-read")
+        self._stuck = 0  # threads of these whose read nobody waits for any more
 
     @property
     def keeps(self) -> bool:
@@ -110,6 +118,25 @@ class Sessions:
             self._remember(name, _Session(found))
         return {place: one.pin for place, one in found.items()}
 
+    async def look(self, name: Name) -> Pins | None:
+        """`read`, in one of a few threads that do nothing else; None too where that takes longer than `READ_S`.
+
+        So a database that hangs holds up no other work, and only those requests that come in the first moment.
+        """
+        if self._closed or self._stuck >= READERS or time.monotonic() < self._unreadable_until:
+            return None
+        reading = self._readers.submit(self.read, name)
+        try:
+            async with asyncio.timeout(READ_S):
+                return await asyncio.wrap_future(reading)
+        except TimeoutError:
+            self._unreadable_until = time.monotonic() + RETRY_S
+            if not reading.cancel():  # it has begun
+                with self._change:
+                    self._stuck += 1
+                reading.add_done_callback(self._freed)
+            return None
+
     def agrees(self, name: Name, turn: Turn) -> bool:
         """Whether nothing has changed at a turn's place since this server last looked what others did there."""
         with self._change:
@@ -148,6 +175,7 @@ class Sessions:
         with self._change:
             self._closed, thread = True, self._thread
             self._change.notify_all()
+        self._readers.shutdown(wait=False, cancel_futures=True)
         if thread is not None:
             thread.join(timeout_s)
 
@@ -205,17 +233,29 @@ class Sessions:
 
     def _serve(self) -> None:
         while batch := self._next():
-            lost: dict[Key, Held] = {}
+            self._written(self._write(batch))
+
+    def _write(self, batch: dict[Name, dict[Place, Written]]) -> dict[Key, Held]:
+        """What others had moved before. What is refused together is written session by session, so that only those are
+        lost that are refused."""
+        lost: dict[Key, Held] = {}
+        parts = [batch]
+        while parts:
+            part = parts.pop()
+            told = {(*name, *place): one for name, places in part.items() for place, one in places.items()}
             try:
                 with self._database.transaction() as tx:
-                    told = {(*name, *place): one for name, places in batch.items() for place, one in places.items()}
-                    lost = rows.write(tx, told, now=timestamp(self._clock()))
+                    lost |= rows.write(tx, told, now=timestamp(self._clock()))
             except Unavailable as error:
                 log.warning("What sessions keep to cannot be written, and is tried again: %s", error.message)
-                self._wait_again(batch)
+                self._wait_again({name: places for one in [part, *parts] for name, places in one.items()})
+                break
             except Exception:
-                log.exception("What sessions keep to could not be written.")
-            self._written(lost)
+                if len(part) > 1:
+                    parts = [{name: places} for name, places in part.items()]
+                else:
+                    log.exception("What a session keeps to could not be written.")
+        return lost
 
     def _next(self) -> dict[Name, dict[Place, Written]]:
         """The next batch, when its time has come; none when all is written and nothing more comes."""
@@ -232,6 +272,10 @@ class Sessions:
                 newer = {name: {**batch.get(name, {}), **places} for name, places in self._waiting.items()}
                 self._waiting = OrderedDict({**batch, **newer})
                 self._change.wait_for(lambda: self._closed, timeout=RETRY_S)
+
+    def _freed(self, _read: Future[Pins | None]) -> None:
+        with self._change:
+            self._stuck -= 1
 
     def _written(self, lost: dict[Key, Held]) -> None:
         """What others had moved before is what their sessions keep to here too."""
