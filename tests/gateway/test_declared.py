@@ -302,6 +302,22 @@ def test_a_rollout_document_begins_one_and_only_once(stocked: Served) -> None:
     assert rollouts.show("front")["revision"] == 2
 
 
+def test_a_rollout_of_before_is_not_begun_again(stocked: Served) -> None:
+    declared, rollouts = stocked.client.declared, stocked.client.rollouts
+    stocked.push("tone:1.2.0", seed=2)
+    second, third = ([canary("tone", version)] for version in ("tone:1.1.0", "tone:1.2.0"))
+    declared.apply(second)
+    rollouts.abort("tone")
+    declared.apply(third)
+    rollouts.promote("tone")
+    [step] = declared.apply(second)["steps"]
+    told = "begun before, as tone/1; `graftwork rollout start` begins it again"
+    assert (step["action"], step["note"]) == ("unchanged", told)
+    assert rollouts.show("tone")["revision"] == 2
+    stocked.client.lifecycle.set_stage("tone:1.1.0", "archived")
+    assert declared.apply(second)["changes"] == 0  # though it could not be begun now
+
+
 def test_a_rollout_may_be_judged_by_a_template_of_the_same_documents(stocked: Served) -> None:
     declared, judged = stocked.client.declared, canary("front", "tone:1.1.0")
     judged["spec"]["strategy"]["canary"]["steps"].insert(1, {"analysis": {"name": "careful"}})

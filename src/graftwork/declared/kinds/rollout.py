@@ -1,4 +1,4 @@
-"""Rollouts: what moves a route to another version; a document that is not the newest one of its route begins one."""
+"""Rollouts: what moves a route to another version; a document by which its route never had one begins one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graftwork.declared.resource_kind import VERSION, Link, ResourceKind, Spec
 from graftwork.protocol.rollouts import RolloutBody, RolloutSpec
 from graftwork.registry.pointers import PRODUCTION
 from graftwork.registry.resolving import resolve
-from graftwork.traffic.rollouts import pointer
+from graftwork.traffic.rollouts import pointer, rows
 from graftwork.traffic.rollouts.plan import Plan
 
 
@@ -43,12 +43,12 @@ class RolloutKind(ResourceKind[RolloutBody]):
 
     def wanted(self, desk: Desk, document: RolloutBody, live: Spec | None) -> tuple[Spec, Spec | None, str | None]:
         wanted, route = self.spec(document), document.spec.route
-        if live is not None:
-            live = _as_said(live, wanted)
-            if live.get("stable") == f"{route}@{PRODUCTION}":  # an adapter's own name has no other
-                live["stable"] = wanted["stable"]
-        if live == wanted:
-            return wanted, live, None
+        begun = {number: _by(spec, wanted, route) for number, spec in rows.specs_of(desk.tx, desk.tenant, route)}
+        for number, spec in begun.items():
+            if spec == wanted:
+                newer = f"begun before, as {route}/{number}; `graftwork rollout start` begins it again"
+                return wanted, wanted, None if number == max(begun) else newer
+        live = begun[max(begun)] if begun else None
         if len(document.spec.candidates) == 1:
             _, means = pointer.target(desk.tx, desk.tenant, document.spec.route, document.spec.stable)
             if resolve(desk.tx, desk.tenant, document.spec.candidates[0].reference).digest == means.digest:
@@ -67,6 +67,14 @@ class RolloutKind(ResourceKind[RolloutBody]):
             yield Link(VERSION, one.reference, f"spec.candidates.{at}.reference")
         for name in dict.fromkeys(analysis.name for analysis in Plan.of(spec).analyses):
             yield Link("AnalysisTemplate", name, "spec.strategy")
+
+
+def _by(spec: Spec, wanted: Spec, route: str) -> Spec:
+    """The spec of a rollout, as the document that began it said it if that is this one."""
+    said = _as_said(spec, wanted)
+    if said.get("stable") == f"{route}@{PRODUCTION}":  # an adapter's own name has no other
+        said["stable"] = wanted["stable"]
+    return said
 
 
 def _as_said(live: Spec, wanted: Spec) -> Spec:

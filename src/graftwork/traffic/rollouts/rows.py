@@ -87,6 +87,13 @@ def page(tx: Transaction, tenant: str, *, status: str | None, after: str, limit:
     return read(tx, and_(*wanted), limit=limit)
 
 
+def specs_of(tx: Transaction, tenant: str, route: str) -> list[tuple[int, dict[str, Any]]]:
+    """What every rollout of a route was begun by, by its revision, the newest first."""
+    own = and_(rollouts.c.tenant == tenant, rollouts.c.route == route)
+    found = tx.execute(select(rollouts.c.revision, rollouts.c.spec).where(own).order_by(rollouts.c.revision.desc()))
+    return [(row.revision, parse(row.spec)) for row in found]
+
+
 def steps(tx: Transaction, tenant: str, route: str, *, before: tuple[int, int] | None, limit: int) -> list[Row[Any]]:
     """The changes of all rollouts of a route, the newest first; `before` is a revision and the number of a change."""
     own = and_(rollout_steps.c.tenant == tenant, rollout_steps.c.route == route)
