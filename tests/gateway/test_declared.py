@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
+from graftwork.access.roles import Right
+from graftwork.access.tenants import LOCAL
 from graftwork.client import Client
+from graftwork.declared.applier import Asked
+from graftwork.declared.document import read_documents
 from graftwork.errors import (
     Conflict,
     Forbidden,
@@ -41,7 +48,7 @@ def stock(served: Served) -> Served:
 
 def position(client: Client) -> int:
     """How long the log is, but for what the controller of rollouts adds by itself."""
-    return sum(event["actor"] != "rollout-controller" for event in client.events.list())
+    return sum(one["actor"] != "rollout-controller" for one in client.events.list())
 
 
 def test_a_plan_is_what_apply_does_and_then_nothing_is_left(stocked: Served) -> None:
@@ -54,7 +61,7 @@ def test_a_plan_is_what_apply_does_and_then_nothing_is_left(stocked: Served) -> 
 
     applied = declared.apply(platform(), set="home", plan=plan, reason="as planned")
     assert (actions(applied), applied["digest"]) == (actions(plan), plan["digest"])
-    kinds = [event["kind"] for event in stocked.client.events.list() if event["position"] > before]
+    kinds = [one["kind"] for one in stocked.client.events.list() if one["position"] > before]
     assert "resources.applied" in kinds and {"route.set", "task.set", "rollout.started", "tag.set"} <= set(kinds)
 
     after = position(stocked.client)
@@ -372,13 +379,14 @@ def town(settings: Settings, tmp_path: Path) -> Iterator[Town]:
 
 def test_nobody_may_apply_what_they_may_not_do_by_its_own_door(town: Town) -> None:
     rights: dict[str, tuple[dict[str, Any], ...]] = {
-        "viewer": (),
         "deployer": (route("front"), task("mood"), template("t"), document("Adapter", "tone", description="x")),
-        "approver": (),
         "admin": (document("Policy", None), document("Grant", None, tenant="zeta", pattern="*", verbs=["see"])),
     }
     everything = [one for found in rights.values() for one in found] + [document("Tenant", "acme", weight=900)]
-    for role in rights:
+    viewer = town.shared.client(town.shared.key("acme", "viewer")).declared
+    with pytest.raises(Forbidden, match="right to deploy"):
+        viewer.plan([])
+    for role in ("deployer", "admin"):
         declared = town.shared.client(town.shared.key("acme", role)).declared
         allowed = rights["deployer"] if role == "deployer" else everything[:-1] if role == "admin" else ()
         for one in everything:
@@ -396,12 +404,65 @@ def test_nobody_may_apply_what_they_may_not_do_by_its_own_door(town: Town) -> No
 def test_where_events_are_sent_is_shown_to_administrators_only(town: Town) -> None:
     hook = document("Webhook", "hook", url="https://example.com/secret-path", events=["*"])
     town.shared.client(town.acme).declared.apply([hook])
-    viewer = town.shared.client(town.shared.key("acme", "viewer")).declared
-    exported, plan = viewer.export(), viewer.plan([hook])
+    deployer = town.shared.client(town.shared.key("acme", "deployer")).declared
+    exported, plan = deployer.export(), deployer.plan([hook])
     assert exported["left_out"] == ["Webhook"] and "secret-path" not in json.dumps(exported)
     assert [one["message"] for one in plan["problems"]] == [
         "Webhook/hook: Your key may not see a Webhook: it needs the right to administer."
     ]
+
+
+def test_who_may_not_see_what_there_was_may_not_plan(town: Town) -> None:
+    blind = town.shared.client(town.shared.key("acme", "deployer", scopes=("manage",))).declared
+    for ask in (blind.plan, blind.apply):
+        with pytest.raises(Forbidden, match="the right to read"):
+            ask([route("front")])
+
+
+def test_a_plan_in_which_nothing_changes_waits_for_no_writer(stocked: Served) -> None:
+    from graftwork.db import Database
+
+    found = [route("front"), document("Tenant", "acme"), document("Adapter", "tone", tags={"a": "b"})]
+    stocked.client.declared.apply(found)
+    with Database(stocked.app.state.services.settings.database) as database, database.transaction():
+        assert stocked.client.declared.plan(found)["changes"] == 0
+
+
+@contextmanager
+def said_to_databases() -> Iterator[list[str]]:
+    """The statements of this thread."""
+    seen: list[str] = []
+    own = threading.get_ident()
+
+    def see(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if threading.get_ident() == own:
+            seen.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", see)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", see)
+
+
+def test_what_is_read_does_not_grow_with_each_document(stocked: Served) -> None:
+    """Of tenants, grants and adapters: what there is besides is read once, or not at all."""
+    grants = [document("Grant", None, tenant=f"t{one}", pattern="*", verbs=["see"]) for one in range(12)]
+    tenants = [document("Tenant", f"t{one}") for one in range(12)]
+
+    def statements(documents: list[dict[str, Any]]) -> int:
+        asked = Asked(LOCAL, "me", frozenset(Right), read_documents(documents), "home")
+        with said_to_databases() as seen:
+            assert stocked.app.state.services.applier.plan(asked).problems == ()
+        assert not [one for one in seen if "api_keys" in one]  # who may do what is not its business
+        return len(seen)
+
+    alone = statements([document("Adapter", "tone")])
+    for number in range(3):
+        stocked.push(f"other{number}:1.0.0", seed=3 + number)
+    assert statements([document("Adapter", "tone")]) == alone
+    stocked.client.declared.apply(grants + tenants)
+    assert statements(grants + tenants) == statements(grants[:1] + tenants[:1])
 
 
 def test_one_tenants_documents_are_not_anothers(town: Town) -> None:

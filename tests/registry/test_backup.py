@@ -139,7 +139,8 @@ class Shop:
         rules = RouteSpec.model_validate({"rules": [{"targets": [{"reference": "tone"}]}]})
         Routes(database, "tiny").set("local", "support", rules, actor="me")
         with database.transaction() as tx:
-            own(tx, "local", ("Route", "support"), Owner("home", "sha256:" + "0" * 64), at=timestamp(utc_now()))
+            owner = Owner("home", "sha256:" + "0" * 64)
+            own(tx, "local", {("Route", "support"): owner}, at=timestamp(utc_now()))
         books = Books(database, Vault(keyring()))
         books.recordings.set("local", Recording(keep_text=True), actor="me")
         books.write(books.record(1, streamed=True), prompt=["a"], answer=["b"], keep_text=True)

@@ -16,7 +16,7 @@ from graftwork.declared.kinds import all_kinds, kind_of
 from graftwork.declared.links import unresolved
 from graftwork.declared.owners import Key, Owner, disown, own, owners_of
 from graftwork.declared.plan import Plan, Problem, Step, digest_of, going, step_to
-from graftwork.declared.resource_kind import ResourceKind, Spec
+from graftwork.declared.resource_kind import ResourceKind, Spec, label_of
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, Refused
 from graftwork.protocol.declared import Prune, SeenPlan
 
@@ -55,12 +55,16 @@ class Applier:
     def plan(self, asked: Asked) -> Plan:
         """What would be done, and what stands in the way; nothing is.
 
-        Raises:
-            Forbidden: who asks may not see what it is about.
+        It takes a turn of the writer only where there is something to try: where nothing changes, reading says so.
         """
+        at = timestamp(self._clock())
+        with self._database.reading() as tx:
+            plan = _Work(self._desk(tx, asked), asked, at, tries=False).done()
+        if not plan.changed and not plan.problems:
+            return plan
         try:
             with self._database.transaction() as tx:
-                plan = _Work(self._desk(tx, asked), asked, timestamp(self._clock())).done()
+                plan = _Work(self._desk(tx, asked), asked, at).done()
                 raise _Undone
         except _Undone:
             return plan
@@ -82,10 +86,9 @@ class Applier:
                 raise problem.error
             if plan.changed or work.owned:
                 told = {step.label: step.action for step in plan.changed}
-                owned = [label for label in work.owned if label not in told]
-                payload: dict[str, Any] = {"set": plan.set, "plan": plan.digest, "changes": told, "owned": owned}
-                payload["reason"] = asked.reason
-                events.append(tx, asked.tenant, asked.actor, APPLIED, f"{SUBJECTS}{plan.set}", payload, at=at)
+                owned = [label for key in work.owned if (label := label_of(*key)) not in told]
+                said = {"set": plan.set, "plan": plan.digest, "changes": told, "owned": owned, "reason": asked.reason}
+                events.append(tx, asked.tenant, asked.actor, APPLIED, f"{SUBJECTS}{plan.set}", said, at=at)
             return plan
 
     def export(
@@ -110,15 +113,15 @@ class Applier:
 
 
 class _Work:
-    """One plan being made and done."""
+    """One plan being made, and done where it `tries` to: else what comes later does not find what came before."""
 
-    def __init__(self, desk: Desk, asked: Asked, at: str) -> None:
-        self._desk, self._asked, self._at = desk, asked, at
+    def __init__(self, desk: Desk, asked: Asked, at: str, *, tries: bool = True) -> None:
+        self._desk, self._asked, self._at, self._tries = desk, asked, at, tries
         self._owners = owners_of(desk.tx, asked.tenant)
         self._steps: list[Step] = []
         self._problems: list[Problem] = []
         self._live: dict[str, dict[str, Spec]] = {}
-        self.owned: list[str] = []  #: what is the set's since now, or is its own in another form
+        self.owned: dict[Key, Owner] = {}  #: what becomes the set's, or is the set's at another spec from now on
 
     def done(self) -> Plan:
         asked = self._asked
@@ -126,6 +129,8 @@ class _Work:
             self._declare(document)
         if asked.prune is not None:
             self._prune()
+        if self._tries and not self._problems:
+            own(self._desk.tx, asked.tenant, self.owned, at=self._at)
         warnings = unresolved(self._desk, asked.documents) if not self._problems else []
         return Plan(asked.set, asked.prune, tuple(self._steps), tuple(self._problems), tuple(warnings))
 
@@ -139,22 +144,17 @@ class _Work:
             self._problems.append(Problem.of(blank, error))
             return
         step = step_to(word, name, wanted, seen, document=document.place, note=self._note(document.key, note))
-        if step.changes:
+        if step.changes and self._tries:
             step = self._take(kind, step, document)
         self._steps.append(step)
-        if kind.removable:
-            self._own(step, Owner(self._asked.set, digest_of(wanted)))
+        owner = Owner(self._asked.set, digest_of(wanted))
+        if kind.removable and self._owners.get(document.key) != owner:
+            self.owned[document.key] = owner
 
     def _note(self, key: Key, note: str | None) -> str | None:
         owner = self._owners.get(key)
         taken = f"taken over from the set {owner.set}" if owner is not None and owner.set != self._asked.set else None
         return "; ".join(one for one in (note, taken) if one) or None
-
-    def _own(self, step: Step, owner: Owner) -> None:
-        key = (step.kind, step.name)
-        if self._owners.get(key) != owner and not self._problems:
-            own(self._desk.tx, self._asked.tenant, key, owner, at=self._at)
-            self.owned.append(step.label)
 
     def _prune(self) -> None:
         """What comes last is taken away first: nothing names what has gone."""
@@ -172,7 +172,7 @@ class _Work:
                     self._steps.append(Step(word, name, "unchanged", before, before, note=f"not pruned: {why}"))
                 else:
                     step = Step(word, name, "delete", before, "absent", note=self._note((word, name), None))
-                    self._steps.append(self._take(kind, step, None))
+                    self._steps.append(self._take(kind, step, None) if self._tries else step)
 
     def _take(self, kind: ResourceKind[Any], step: Step, document: Declared | None) -> Step:
         """Do a step, if one may; what stands in its way is kept, and the next one is looked at."""
@@ -193,5 +193,7 @@ class _Work:
         if kind.reading not in self._desk.rights:
             raise Forbidden(f"Your key may not see a {kind.word}: it needs the right to {kind.reading}.")
         if kind.word not in self._live:
-            self._live[kind.word] = dict(kind.live(self._desk))
+            names = [document.name for document in self._asked.documents if document.kind is kind]
+            found = kind.live(self._desk) if kind.removable else kind.named(self._desk, names)
+            self._live[kind.word] = dict(found)
         return self._live[kind.word]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import delete, select
+from sqlalchemy import bindparam, delete, select
 
 from graftwork.db import Transaction
 from graftwork.db.schema import applied_resources
@@ -27,13 +27,18 @@ def owners_of(tx: Transaction, tenant: str) -> dict[Key, Owner]:
     return {(row.kind, row.name): Owner(row.applied_set, row.digest) for row in rows}
 
 
-def own(tx: Transaction, tenant: str, key: Key, owner: Owner, *, at: str) -> None:
-    disown(tx, tenant, [key])
-    row = {"tenant": tenant, "kind": key[0], "name": key[1], "applied_set": owner.set, "digest": owner.digest}
-    tx.execute(applied_resources.insert().values(**row, applied_at=at))
+def own(tx: Transaction, tenant: str, owners: Mapping[Key, Owner], *, at: str) -> None:
+    disown(tx, tenant, owners)
+    rows = [
+        {"tenant": tenant, "kind": kind, "name": name, "applied_set": one.set, "digest": one.digest, "applied_at": at}
+        for (kind, name), one in owners.items()
+    ]
+    if rows:
+        tx.execute(applied_resources.insert(), rows)
 
 
 def disown(tx: Transaction, tenant: str, keys: Iterable[Key]) -> None:
-    table = applied_resources
-    for kind, name in keys:
-        tx.execute(delete(table).where(table.c.tenant == tenant, table.c.kind == kind, table.c.name == name))
+    table, told = applied_resources, [{"of": tenant, "kinds": kind, "names": name} for kind, name in keys]
+    own = (table.c.tenant == bindparam("of"), table.c.kind == bindparam("kinds"), table.c.name == bindparam("names"))
+    if told:
+        tx.execute(delete(table).where(*own), told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -61,6 +61,10 @@ class ResourceKind(ABC, Generic[Document]):
     @abstractmethod
     def live(self, desk: Desk) -> Mapping[str, Spec]:
         """The specs of all that there are, by name."""
+
+    def named(self, desk: Desk, names: Collection[str]) -> Mapping[str, Spec]:
+        """The specs of those of these names that there are, and maybe of others."""
+        return self.live(desk)
 
     @abstractmethod
     def set(self, desk: Desk, document: Document) -> str | None:

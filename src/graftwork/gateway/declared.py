@@ -46,8 +46,6 @@ async def apply(request: Request) -> Response:
     """Make it so, all of it or nothing; secrets of new webhooks are shown this once."""
     services = services_of(request)
     body = await read_json(request, services.settings.max_body_bytes, ApplyBody)
-    if Right.READ not in principal_of(request).rights:
-        raise Forbidden("Your key may not do this: the answer tells what there was, so it needs the right to read.")
     asked = await _asked(request, body, reason=body.reason)
     if body.dry_run:
         made = await run_in_threadpool(services.applier.plan, asked)
@@ -81,6 +79,8 @@ async def show_schema(request: Request, kind: str) -> Response:
 
 
 async def _asked(request: Request, body: PlanBody, reason: str | None = None) -> Asked:
+    if Right.READ not in principal_of(request).rights:
+        raise Forbidden("Your key may not do this: the answer tells what there was, so it needs the right to read.")
     documents = await run_in_threadpool(read_documents, body.documents)
     await _try_forms(services_of(request), tenant_of(request), documents)
     return Asked(

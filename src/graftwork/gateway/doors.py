@@ -153,7 +153,7 @@ DOORS: Final[Mapping[Door, Right | None]] = {
     ("GET", "/analysis/templates/{name}/revisions"): Right.READ,
     ("POST", "/analysis/templates/{name}/rollback"): Right.DEPLOY,
     # Beside these, what each single change needs.
-    ("POST", "/plan"): Right.READ,
+    ("POST", "/plan"): Right.DEPLOY,
     ("POST", "/apply"): Right.DEPLOY,
     ("GET", "/export"): Right.READ,
     ("GET", "/schemas"): Right.READ,

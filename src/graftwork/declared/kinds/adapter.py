@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import select
 
 from graftwork.access.names import check_name
+from graftwork.db.schema import adapters
 from graftwork.declared.desk import Desk
 from graftwork.declared.pages import all_pages
 from graftwork.declared.resource_kind import ResourceKind, Spec
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.declared import AdapterResource
+from graftwork.registry.adapters import has_versions
 from graftwork.registry.pointers import PREVIOUS, PRODUCTION
 from graftwork.registry.reading import find, view_of
 from graftwork.registry.reference import Digest, Reference, Semver, parse_reference
@@ -48,19 +52,12 @@ class AdapterKind(ResourceKind[AdapterResource]):
         return {name: dict(sorted(one.items())) if isinstance(one, dict) else one for name, one in said.items()}
 
     def live(self, desk: Desk) -> Mapping[str, Spec]:
-        found = list(all_pages(desk.services.registry.list_adapters, desk.tenant))
-        tags = tags_of(desk.tx, desk.tenant, [(one.name, 0) for one in found])
-        specs = {}
-        for one in found:
-            aliases = view_of(desk.tx, desk.tenant, one.name).aliases
-            specs[one.name] = {
-                "displayName": one.display_name,
-                "description": one.description,
-                "tags": dict(sorted(tags.get((one.name, 0), {}).items())),
-                "aliases": {name: aliases[name].semver for name in sorted(aliases) if name not in _FOLLOW},
-                **({"production": aliases[PRODUCTION].semver} if PRODUCTION in aliases else {}),
-            }
-        return specs
+        return {one.name: _spec(desk, one.name) for one in all_pages(desk.services.registry.list_adapters, desk.tenant)}
+
+    def named(self, desk: Desk, names: Collection[str]) -> Mapping[str, Spec]:
+        """Without a look at others: what an adapter is takes a look at all of its versions."""
+        own = adapters.c.tenant == desk.tenant, adapters.c.name.in_(names), has_versions()
+        return {name: _spec(desk, name) for name in desk.tx.execute(select(adapters.c.name).where(*own)).scalars()}
 
     def wanted(self, desk: Desk, document: AdapterResource, live: Spec | None) -> tuple[Spec, Spec | None, str | None]:
         """Of the live one only what the document speaks of; versions by their numbers, which are easier to compare."""
@@ -101,6 +98,19 @@ class AdapterKind(ResourceKind[AdapterResource]):
         for alias, version in wanted.items():
             reference = _reference(name, version, f"spec.aliases.{alias}")
             registry.set_alias(desk.tenant, name, alias, reference, actor=told["actor"] or "", reason=told["reason"])
+
+
+def _spec(desk: Desk, name: str) -> Spec:
+    aliases, tags = view_of(desk.tx, desk.tenant, name).aliases, tags_of(desk.tx, desk.tenant, [(name, 0)])
+    own = adapters.c.tenant == desk.tenant, adapters.c.name == name
+    said = desk.tx.execute(select(adapters.c.display_name, adapters.c.description).where(*own)).one()
+    return {
+        "displayName": said.display_name,
+        "description": said.description,
+        "tags": dict(sorted(tags.get((name, 0), {}).items())),
+        "aliases": {alias: aliases[alias].semver for alias in sorted(aliases) if alias not in _FOLLOW},
+        **({"production": aliases[PRODUCTION].semver} if PRODUCTION in aliases else {}),
+    }
 
 
 def _about(field: str, name: str, what: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graftwork.access.access import Access, read_access
+from sqlalchemy import select
+
 from graftwork.access.grants import VERBS, Grant, check_pattern
 from graftwork.access.roles import Right
 from graftwork.access.tenants import check_tenant
+from graftwork.db.schema import grants
 from graftwork.declared.desk import Desk
 from graftwork.declared.resource_kind import ResourceKind, Spec
 from graftwork.protocol.declared import GrantResource
@@ -34,26 +36,23 @@ class GrantKind(ResourceKind[GrantResource]):
         }
 
     def live(self, desk: Desk) -> Mapping[str, Spec]:
-        specs = ({"tenant": one.grantee, "pattern": one.pattern, "verbs": list(one.verbs)} for one in _given_by(desk))
+        rows = desk.tx.execute(select(grants).where(grants.c.tenant == desk.tenant))
+        given = (Grant.from_row(row) for row in rows)
+        specs = ({"tenant": one.grantee, "pattern": one.pattern, "verbs": list(one.verbs)} for one in given)
         return {f"{one['tenant']}/{one['pattern']}": one for one in specs}
 
     def set(self, desk: Desk, document: GrantResource) -> str | None:
         """With other verbs it is another grant, in place of the one that there is."""
         spec = document.spec
-        if any(f"{one.grantee}/{one.pattern}" == self.name(document) for one in _given_by(desk)):
-            self.remove(desk, self.name(document))
+        self.remove(desk, self.name(document))
         desk.services.grants.create(desk.tenant, spec.tenant, spec.pattern, tuple(spec.verbs), actor=desk.actor)
         return None
 
     def remove(self, desk: Desk, name: str) -> None:
-        for one in _given_by(desk):
-            if f"{one.grantee}/{one.pattern}" == name:
-                desk.services.grants.remove(desk.tenant, one.id, actor=desk.actor)
+        grantee, _, pattern = name.partition("/")
+        own = grants.c.tenant == desk.tenant, grants.c.grantee == grantee, grants.c.pattern == pattern
+        for number in desk.tx.execute(select(grants.c.id).where(*own)).scalars().all():
+            desk.services.grants.remove(desk.tenant, number, actor=desk.actor)
 
     def metadata(self, name: str) -> dict[str, str]:
         return {}
-
-
-def _given_by(desk: Desk) -> list[Grant]:
-    access: Access = read_access(desk.tx, None, None)
-    return sorted(access.given_by(desk.tenant), key=lambda one: (one.grantee, one.pattern))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from graftwork.access.names import check_name
@@ -40,6 +40,9 @@ class RolloutKind(ResourceKind[RolloutBody]):
 
     def live(self, desk: Desk) -> Mapping[str, Spec]:
         return {one.route: dict(one.spec) for one in all_pages(desk.services.rollouts.list, desk.tenant)}
+
+    def named(self, desk: Desk, names: Collection[str]) -> Mapping[str, Spec]:
+        return {}  # `wanted` looks at all that one route had
 
     def wanted(self, desk: Desk, document: RolloutBody, live: Spec | None) -> tuple[Spec, Spec | None, str | None]:
         wanted, route = self.spec(document), document.spec.route

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from graftwork.access.access import Access, read_access
+from sqlalchemy import Select, select
+
 from graftwork.access.default_route import check_default_route
 from graftwork.access.quotas import Quotas
 from graftwork.access.roles import Right
 from graftwork.access.tenants import LOCAL, Tenant, check_tenant
+from graftwork.db.schema import tenants
 from graftwork.declared.desk import Desk
 from graftwork.declared.resource_kind import ResourceKind, Spec, spec_of
 from graftwork.protocol.declared import TenantResource, TenantSpec
@@ -30,22 +33,23 @@ class TenantKind(ResourceKind[TenantResource]):
         return document.spec.model_dump(by_alias=True)
 
     def live(self, desk: Desk) -> Mapping[str, Spec]:
-        everybodys = desk.tenant == LOCAL and Right.OPERATE in desk.rights
-        access: Access = read_access(desk.tx, None, None)
-        return {
-            name: _spec(one)
-            for name, one in sorted(access.tenants.items())
-            if one.created_at is not None and (everybodys or name == desk.tenant)
-        }
+        rows = desk.tx.execute(_seen(desk).order_by(tenants.c.tenant))
+        return {row.tenant: _spec(Tenant.from_row(row)) for row in rows}
 
     def set(self, desk: Desk, document: TenantResource) -> str | None:
         name, spec = document.metadata.name, document.spec
         said, quotas = spec.model_dump(exclude={"quotas"}), spec.quotas.model_dump()
-        if name in self.live(desk) or name == LOCAL:
+        there = desk.tx.execute(_seen(desk).where(tenants.c.tenant == name)).first() is not None
+        if there or name == LOCAL:
             desk.services.tenants.change(name, {**said, "quotas": quotas}, actor=desk.actor)
         else:
             desk.services.tenants.create(Tenant(name, quotas=Quotas(**quotas), **said), actor=desk.actor)
         return None
+
+
+def _seen(desk: Desk) -> Select[Any]:
+    everybodys = desk.tenant == LOCAL and Right.OPERATE in desk.rights
+    return select(tenants) if everybodys else select(tenants).where(tenants.c.tenant == desk.tenant)
 
 
 def _spec(tenant: Tenant) -> Spec:
