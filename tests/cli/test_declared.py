@@ -86,6 +86,34 @@ def test_files_that_are_no_documents_are_told_by_line(cli: Cli, tmp_path: Path, 
     assert cli("plan", "-f", str(tmp_path / "none.yaml")).code == 1
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (r'"a\u0000"', "the character U+0000 may not stand here"),
+        (r'"\ud800"', "the character U+D800 may not stand here"),
+        ("9" * 10_000, "is no number that can be kept"),
+        ("NaN", "NaN is no number that can be kept"),
+        ("-Infinity", "-Infinity is no number that can be kept"),
+        ("1e999", "1e999 is no number that can be kept"),
+    ],
+    ids=lambda one: one[:12],
+)
+def test_what_no_server_takes_is_told_by_its_line_in_json_too(
+    cli: Cli, tmp_path: Path, written: str, said: str
+) -> None:
+    good = r'"NaN \"\\", -1.5e-3, "\ud83d\ude00", [1, "1"]'
+    (tmp_path / "x.json").write_text(f'{{"kind": "Route",\n"a": [{good},\n{written}, null]}}')
+    for verb in ("plan", "apply", "lint"):
+        ran = cli(verb, "-f", str(tmp_path / "x.json"))
+        assert ran.code in (1, 2) and "x.json:3: " in ran.err and said in ran.err
+
+
+def test_only_files_folders_and_stdin_are_read(cli: Cli, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.yaml")
+    ran = cli("lint", "-f", str(tmp_path / "x.yaml"))
+    assert ran.code in (1, 2) and "x.yaml is no file or folder; what comes from a pipe is read with -f -." in ran.err
+
+
 def test_too_large_a_file_is_refused(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_bytes(b"# " + b"x" * (4 << 20))
     assert "has more than 4 MiB; split it" in cli("lint", "-f", str(tmp_path / "x.yaml")).err
@@ -114,6 +142,9 @@ def test_lint_asks_no_server(cli: Cli, tmp_path: Path) -> None:
     files(folder, b=[task("mood")])
     clean = cli("lint", "-f", str(folder))
     assert (clean.code, clean.err) == (0, "3 documents, nothing to say.\n")
+    files(folder, b=[task("mood"), route("door", "front"), route("tone", "tone")])
+    [warning] = cli("lint", "-f", str(folder), "-o", "json").json()
+    assert warning["message"].startswith("Route/door names front, which is a route among these documents")
     assert not (Path(os.environ["GRAFTWORK_HOME"]) / "artifacts").exists()
 
 
@@ -125,8 +156,10 @@ def test_a_plan_can_be_looked_at_before_it_is_applied(stocked: Cli, tmp_path: Pa
     assert stocked("apply", "-f", str(tmp_path / "other")).code == 0
     ran = stocked("apply", "-f", str(folder), "--plan", str(seen))
     assert ran.code == 1 and "Route/front changed since; plan again" in ran.err
-    seen.write_text("{}")
-    assert stocked("apply", "-f", str(folder), "--plan", str(seen)).code == 2
+    for wrong in ("{}", "[]", '{"digest": 1, "steps": 5}', '{"digest": "x", "steps": [1]}', "9" * 10_000):
+        seen.write_text(wrong)
+        ran = stocked("apply", "-f", str(folder), "--plan", str(seen))
+        assert ran.code == 2 and "seen.json is no plan" in ran.err
 
 
 def test_what_is_exported_is_applied_again(stocked: Cli, tmp_path: Path) -> None:
@@ -144,6 +177,20 @@ def test_what_is_exported_is_applied_again(stocked: Cli, tmp_path: Path) -> None
     assert routes == [route("front")]
     assert stocked("export", "-o", str(tmp_path / "out")).code == 2
     assert stocked("export", "--kind", "Rout").code == 1
+
+
+def test_an_export_of_more_than_is_applied_at_once_comes_in_parts(
+    stocked: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [task("a"), task("b"), task("c"), route("front")]
+    assert stocked("apply", "-f", str(files(tmp_path / "all", a=found))).code == 0
+    monkeypatch.setattr("graftwork.protocol.declared.MAX_DOCUMENTS", 2)
+    assert "apply takes 2 at once" in stocked("export", "--kind", "Task").err
+    written = stocked("export", "--kind", "Task", "--kind", "Route", "-o", str(tmp_path / "out"))
+    assert "4 documents, and apply takes 2 at once" in written.err
+    parts = sorted((tmp_path / "out").iterdir())
+    assert [one.name for one in parts] == ["route.yaml", "task-2.yaml", "task.yaml"]
+    assert stocked("plan", *(word for one in parts for word in ("-f", str(one)))).code == 0
 
 
 def test_a_version_is_exported_as_before(stocked: Cli, tmp_path: Path) -> None:

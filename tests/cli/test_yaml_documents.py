@@ -62,6 +62,9 @@ FAULTS = [
     (BOMB.encode(), 1, f"more than {MAX_NODES} values"),
     (b"[" * 5000, 1, ""),
     (b"a: " + b"9" * 40, 1, "no value"),
+    (b"a: 1e999", 1, "no value"),
+    (b'a: 1\nb:\n  "c": "x\\0"\n', 3, "U+0000"),
+    (b'a: 1\n"b\\0": 1\n', 2, "U+0000"),
 ]
 
 

@@ -371,6 +371,22 @@ def test_what_names_something_that_is_not_there_is_applied_with_a_warning(served
     assert served.client.declared.plan([by_task])["warnings"] == ["Route/front: there is no Task/mood yet."]
 
 
+def test_a_target_leads_to_no_route(stocked: Served) -> None:
+    plan = stocked.client.declared.plan([route("front"), route("door", "front"), route("tone", "tone"), task("a")])
+    assert plan["warnings"] == ["Route/door: front is a route, which none leads to, and names no version yet."]
+
+
+def test_a_default_route_that_is_not_there_or_goes_is_told(stocked: Served) -> None:
+    declared, said = stocked.client.declared, ["Tenant/local: front names no route and no version yet."]
+    tenant = document("Tenant", "local", defaultRoute="front")
+    assert declared.plan([tenant])["warnings"] == said
+    assert declared.plan([document("Tenant", "local", defaultRoute="tone")])["warnings"] == []
+    assert declared.apply([tenant, route("front"), route("other")], set="s")["warnings"] == []
+    assert declared.plan([tenant, route("front")], set="s", prune="set")["warnings"] == []
+    for kept in ([tenant], []):
+        assert declared.plan([*kept, route("other")], set="s", prune="set")["warnings"] == said
+
+
 @pytest.fixture
 def town(settings: Settings, tmp_path: Path) -> Iterator[Town]:
     with shared(settings, tmp_path) as made:

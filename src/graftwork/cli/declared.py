@@ -126,11 +126,13 @@ def _prune(own: bool, everything: bool) -> str | None:
 
 
 def _plan_in(file: Path) -> dict[str, Any]:
+    from graftwork.protocol.declared import PlanAnswer
+
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        if {"digest", "steps"} <= found.keys():
-            return dict(found)
-    except (ValueError, AttributeError, RecursionError):
+        PlanAnswer.model_validate(found)
+        return dict(found)
+    except (ValueError, RecursionError):
         pass
     raise InvalidRequest(f"{file} is no plan; `graftwork plan … --output json` writes one.", field="settings")
 

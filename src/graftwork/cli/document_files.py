@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,11 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from graftwork.access.names import is_name
-from graftwork.cli.yaml_documents import Fault, Located, read_text
+from graftwork.cli.yaml_documents import MAX_DIGITS, Fault, Located, check_text, read_text
 from graftwork.errors import GraftworkError, InvalidRequest
 
 STDIN: Final = "-"
 MAX_BYTES: Final = 4 << 20
+#: What JSON that can be read has in it, but for words and signs.
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:[0-9][0-9.eE+-]*|Infinity)|NaN')
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 #: What a set is called that nobody named, and whose folder has no name that could be one.
 DEFAULT_SET: Final = "default"
@@ -135,6 +139,8 @@ def _places(file: str) -> list[Place]:
 
 
 def _read(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise InvalidRequest(f"{path} is no file or folder; what comes from a pipe is read with -f -.", field="file")
     with path.open("rb") as file:
         return file.read(MAX_BYTES + 1)
 
@@ -142,7 +148,9 @@ def _read(path: Path) -> bytes:
 def _of_json(raw: bytes) -> Iterator[Located]:
     """One document, a list of them, or what `export` answers with; JSON has no lines but in its faults."""
     try:
-        value = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_once)
+        text = raw.decode("utf-8-sig")
+        value = json.loads(text, object_pairs_hook=_once, parse_int=_whole)
+        _check_tokens(text)
     except UnicodeDecodeError as error:
         raise Fault(raw[: error.start].count(b"\n") + 1, f"this is not UTF-8 text: {error.reason}") from error
     except json.JSONDecodeError as error:
@@ -153,6 +161,22 @@ def _of_json(raw: bytes) -> Iterator[Located]:
         value = value["documents"]
     for one in value if isinstance(value, list) else [value]:
         yield Located(one, 1, {})
+
+
+def _whole(text: str) -> int | float:
+    return int(text) if len(text) <= MAX_DIGITS else math.inf
+
+
+def _check_tokens(text: str) -> None:
+    """Raises Fault for texts and numbers that Python reads, and that JSON cannot say or no server takes."""
+    line, end = 1, 0
+    for token in _TOKENS.finditer(text):
+        line, end = line + text.count("\n", end, token.start()), token.start()
+        value = json.loads(token[0], parse_int=_whole)
+        if isinstance(value, str):
+            check_text(value, line)
+        elif not math.isfinite(value):
+            raise Fault(line, f"{token[0][:40]} is no number that can be kept")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

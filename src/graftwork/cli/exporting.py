@@ -80,11 +80,18 @@ def export(
 
 def _write_resources(context: Context, kinds: Sequence[str], tenant: str | None, output: str | None) -> None:
     from graftwork.cli.yaml_text import write_text
+    from graftwork.protocol.declared import MAX_DOCUMENTS
 
     with context.client(registry=True) as client:
         made = client.declared.export(kinds, tenant=tenant)
     if made["left_out"]:
         print(f"graftwork: left out, as your key may not see it: {', '.join(made['left_out'])}.", file=sys.stderr)
+    if len(made["documents"]) > MAX_DOCUMENTS:
+        print(
+            f"graftwork: these are {len(made['documents'])} documents, and apply takes {MAX_DOCUMENTS} at once: write "
+            "a folder with --output DIR, and apply each of its files by itself.",
+            file=sys.stderr,
+        )
     output = output or context.output.value
     if output == OutputFormat.JSON:
         print(json.dumps(made, indent=2, ensure_ascii=False))
@@ -113,15 +120,20 @@ def _write_server(context: Context, format: str, output: str | None) -> None:
 
 
 def _write_folder(folder: Path, documents: Sequence[dict[str, Any]]) -> list[Path]:
-    """A file for each kind, in a new or empty folder: what lies there otherwise would be applied, too."""
+    """Files of each kind, one where apply takes as many at once, in a new or empty folder: what lies there otherwise
+    would be applied, too.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidRequest(f"{folder} is there, and not an empty folder; name a new one.", field="settings")
     from graftwork.cli.yaml_text import write_text
+    from graftwork.protocol.declared import MAX_DOCUMENTS
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for kind in dict.fromkeys(document["kind"] for document in documents):
-        file = folder / f"{kind.lower()}.yaml"
-        file.write_text(write_text(one for one in documents if one["kind"] == kind), encoding="utf-8")
-        written.append(file)
+        found = [one for one in documents if one["kind"] == kind]
+        for at in range(0, len(found), MAX_DOCUMENTS):
+            file = folder / f"{kind.lower()}{f'-{at // MAX_DOCUMENTS + 1}' if at else ''}.yaml"
+            file.write_text(write_text(found[at : at + MAX_DOCUMENTS]), encoding="utf-8")
+            written.append(file)
     return written

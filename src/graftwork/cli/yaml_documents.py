@@ -6,6 +6,7 @@ would blow up beyond a limit is refused, as are keys that come twice.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ from graftwork.registry.yaml_fault import yaml_fault
 #: Values in one text, those of anchors as often as they are named; and how deep they may lie.
 MAX_NODES: Final = 100_000
 MAX_DEPTH: Final = 100
+#: Of a whole number, with its sign.
+MAX_DIGITS: Final = 32
+_NEVER: Final = re.compile("[\0\ud800-\udfff]")
 _PLAIN: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_PLAIN}merge"
 Path = tuple[str | int, ...]
@@ -109,6 +113,12 @@ def ord_of(character: object) -> int:
     return character if isinstance(character, int) else ord(str(character)[0])
 
 
+def check_text(text: str, line: int) -> None:
+    """Raises Fault for a character that no server takes, or no UTF-8 says."""
+    if (found := _NEVER.search(text)) is not None:
+        raise Fault(line, f"the character U+{ord(found[0]):04X} may not stand here")
+
+
 class _Budget:
     """How many values may still come."""
 
@@ -137,6 +147,7 @@ class _Reader:
         if isinstance(node, SequenceNode):
             return [self.value(one, (*path, at)) for at, one in enumerate(node.value)]
         assert isinstance(node, ScalarNode), "there are three kinds of nodes"
+        check_text(str(node.value), _line(node))
         return _scalar(node)
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
@@ -161,6 +172,7 @@ class _Reader:
 def _key(node: Node) -> str:
     if not isinstance(node, ScalarNode):
         raise Fault(_line(node), "a key must be a text")
+    check_text(str(node.value), _line(node))
     return str(node.value)
 
 
@@ -173,11 +185,12 @@ def _scalar(node: ScalarNode) -> Any:
             return None
         case "bool" if text.lower() in ("true", "false"):
             return text.lower() == "true"
-        case "int" if len(text) <= 32 and re.fullmatch(r"[-+]?[0-9]+", text):
+        case "int" if len(text) <= MAX_DIGITS and re.fullmatch(r"[-+]?[0-9]+", text):
             return int(text)
         case "float":
             try:
-                return float(text)
+                if math.isfinite(number := float(text)):
+                    return number
             except ValueError:
                 pass
     raise Fault(_line(node), f"{text[:40]!a} is no value of the type {node.tag.removeprefix(_PLAIN)[:40]} here")

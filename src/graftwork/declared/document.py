@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graftwork.declared.kinds import KINDS, kind_of
-from graftwork.declared.resource_kind import VERSION, ResourceKind, label_of
+from graftwork.declared.resource_kind import MODEL, VERSION, ResourceKind, label_of
 from graftwork.errors import InvalidRequest, InvalidResource
 from graftwork.protocol.registry import OurBody
 
@@ -84,17 +84,22 @@ def doubles(found: Iterable[Declared]) -> list[InvalidResource]:
 
 
 def dangling(found: Sequence[Declared]) -> list[InvalidResource]:
-    """Links to resources that are not among the documents: somebody else has to have made them."""
+    """Links to resources that are not among the documents, so that somebody else has to have made them; to versions
+    only where a route among them is called so, and no adapter.
+    """
     keys = {one.key for one in found}
-    return [
-        InvalidResource(
-            f"{one.label} names {label_of(link.kind, link.name)}, which is not among these documents.",
-            field=f"documents.{one.place}.{link.field}",
-        )
-        for one in found
-        for link in one.kind.links(one.body)
-        if link.kind != VERSION and (link.kind, link.name) not in keys
-    ]
+    told = []
+    for one in found:
+        for link in one.kind.links(one.body):
+            label, key = label_of(link.kind, link.name), (link.kind, link.name)
+            if link.kind == VERSION and ("Route", link.name) in keys - {one.key} and ("Adapter", link.name) not in keys:
+                said = f"{one.label} names {link.name}, which is a route among these documents; none leads to a route."
+            elif link.kind not in (VERSION, MODEL) and key not in keys:
+                said = f"{one.label} names {label}, which is not among these documents."
+            else:
+                continue
+            told.append(InvalidResource(said, field=f"documents.{one.place}.{link.field}"))
+    return told
 
 
 def about(place: int, error: InvalidRequest) -> InvalidResource:

@@ -17,17 +17,21 @@ from graftwork.protocol.resource import API_VERSION
 
 Document = TypeVar("Document", bound=OurBody)
 Spec = dict[str, Any]
-#: What a reference to a version is a reference to; `Link.name` is then the reference itself.
-VERSION = "Version"
+#: What a reference leads to, `Link.name` being the reference itself: a version, or whatever a request may name.
+VERSION, MODEL = "Version", "Model"
 
 
 @dataclass(frozen=True)
 class Link:
     """A document names something that it does not hold."""
 
-    kind: str  #: of resource, or VERSION
+    kind: str  #: of resource, VERSION or MODEL
     name: str
     field: str
+    tenant: str | None = None  #: whose; None for whose the documents are
+
+
+Links = Iterator[Link]
 
 
 class ResourceKind(ABC, Generic[Document]):
@@ -80,7 +84,7 @@ class ResourceKind(ABC, Generic[Document]):
         """
         return self.spec(document), live, None
 
-    def links(self, document: Document) -> Iterator[Link]:
+    def links(self, document: Document) -> Links:
         yield from ()
 
     def metadata(self, name: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 from graftwork.declared.desk import Desk
-from graftwork.declared.resource_kind import VERSION, Document, Link, ResourceKind, Spec
+from graftwork.declared.resource_kind import MODEL, VERSION, Document, Link, ResourceKind, Spec
 from graftwork.protocol.analysis import AnalysisTemplate
 from graftwork.protocol.promotions import PromotionDocument
 from graftwork.protocol.routes import RouteResource
@@ -78,7 +78,7 @@ class TaskKind(Revised[TaskResource]):
 
     def links(self, document: TaskResource) -> Iterator[Link]:
         if document.spec.adapter is not None:
-            yield Link(VERSION, document.spec.adapter, "spec.adapter")
+            yield Link(MODEL, document.spec.adapter, "spec.adapter")
 
 
 class RouteKind(Revised[RouteResource]):

@@ -13,7 +13,7 @@ from graftwork.access.roles import Right
 from graftwork.access.tenants import LOCAL, Tenant, check_tenant
 from graftwork.db.schema import tenants
 from graftwork.declared.desk import Desk
-from graftwork.declared.resource_kind import ResourceKind, Spec, spec_of
+from graftwork.declared.resource_kind import MODEL, Link, Links, ResourceKind, Spec, spec_of
 from graftwork.protocol.declared import TenantResource, TenantSpec
 
 
@@ -31,6 +31,10 @@ class TenantKind(ResourceKind[TenantResource]):
 
     def spec(self, document: TenantResource) -> Spec:
         return document.spec.model_dump(by_alias=True)
+
+    def links(self, document: TenantResource) -> Links:
+        if document.spec.default_route:
+            yield Link(MODEL, document.spec.default_route, "spec.defaultRoute", tenant=document.metadata.name)
 
     def live(self, desk: Desk) -> Mapping[str, Spec]:
         rows = desk.tx.execute(_seen(desk).order_by(tenants.c.tenant))
