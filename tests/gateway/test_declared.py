@@ -219,6 +219,14 @@ def test_what_was_made_again_by_hand_is_nobodys(stocked: Served) -> None:
     assert "delete" not in actions(declared.plan([], set="ours", prune="set")).values()
 
 
+def test_what_was_made_by_hand_just_so_stays_nobodys(stocked: Served) -> None:
+    stocked.client.routes.set(route("front"))
+    stocked.client.declared.apply([route("front")], set="ours")
+    assert actions(stocked.client.declared.plan([], set="ours", prune="set")) == {}
+    stocked.client.declared.apply([route("front", "tone:1.1.0")], set="ours")
+    assert actions(stocked.client.declared.plan([], set="ours", prune="set")) == {"Route/front": "delete"}
+
+
 def test_pruning_all_takes_away_whatever_the_documents_do_not_have(stocked: Served) -> None:
     client, declared = stocked.client, stocked.client.declared
     client.routes.set(route("by-hand"))

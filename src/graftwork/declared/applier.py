@@ -147,8 +147,9 @@ class _Work:
         if step.changes and self._tries:
             step = self._take(kind, step, document)
         self._steps.append(step)
-        owner = Owner(self._asked.set, digest_of(wanted))
-        if kind.removable and self._owners.get(document.key) != owner:
+        owner, before = Owner(self._asked.set, digest_of(wanted)), self._owners.get(document.key)
+        by_hand = before is None and not step.changes  # and just so: it stays nobody's
+        if kind.removable and before != owner and not by_hand:
             self.owned[document.key] = owner
 
     def _note(self, key: Key, note: str | None) -> str | None:
