@@ -310,6 +310,9 @@ def test_a_rollout_document_begins_one_and_only_once(stocked: Served) -> None:
     assert declared.apply(found)["changes"] == 0
     rollouts.abort("front")
     assert declared.apply(found)["changes"] == 0 and rollouts.show("front")["revision"] == 1
+    spoken = canary("front", "tone:1.1.0")
+    spoken["spec"]["candidates"][0]["arm"] = "candidate"
+    assert declared.plan([route("front"), spoken])["changes"] == 0
     slower = canary("front", "tone:1.1.0")
     slower["spec"]["strategy"]["canary"]["steps"][0]["setWeight"] = 1
     [_, step] = declared.apply([route("front"), slower])["steps"]

@@ -46,12 +46,13 @@ class RolloutKind(ResourceKind[RolloutBody]):
 
     def wanted(self, desk: Desk, document: RolloutBody, live: Spec | None) -> tuple[Spec, Spec | None, str | None]:
         wanted, route = self.spec(document), document.spec.route
-        begun = {number: _by(spec, wanted, route) for number, spec in rows.specs_of(desk.tx, desk.tenant, route)}
+        full = _filled(wanted)
+        begun = {number: _by(spec, full, route) for number, spec in rows.specs_of(desk.tx, desk.tenant, route)}
         for number, spec in begun.items():
-            if spec == wanted:
+            if spec == full:
                 newer = f"begun before, as {route}/{number}; `graftwork rollout start` begins it again"
                 return wanted, wanted, None if number == max(begun) else newer
-        live = begun[max(begun)] if begun else None
+        wanted, live = full, begun[max(begun)] if begun else None
         if len(document.spec.candidates) == 1:
             _, means = pointer.target(desk.tx, desk.tenant, document.spec.route, document.spec.stable)
             if resolve(desk.tx, desk.tenant, document.spec.candidates[0].reference).digest == means.digest:
@@ -74,10 +75,17 @@ class RolloutKind(ResourceKind[RolloutBody]):
 
 def _by(spec: Spec, wanted: Spec, route: str) -> Spec:
     """The spec of a rollout, as the document that began it said it if that is this one."""
-    said = _as_said(spec, wanted)
+    said = _as_said(_filled(spec), wanted)
     if said.get("stable") == f"{route}@{PRODUCTION}":  # an adapter's own name has no other
         said["stable"] = wanted["stable"]
     return said
+
+
+def _filled(spec: Spec) -> Spec:
+    """The same whether what is so anyway was written out or not."""
+    told = RolloutSpec.model_validate(spec).model_dump(mode="json", by_alias=True, exclude_none=True)
+    filled: Spec = parse(canonical(told, what="spec"))
+    return filled
 
 
 def _as_said(live: Spec, wanted: Spec) -> Spec:
