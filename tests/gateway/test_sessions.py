@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from graftwork.errors import Unavailable
 from graftwork.settings import Settings
 from support.databases import NewHome
 from support.rollouts import canary, document, hold, weight
@@ -182,3 +183,10 @@ def test_nobody_takes_another_s_session_by_its_id(settings: Settings, tmp_path: 
         made.tenancy.users.put("acme", "ann", "admin", "", actor="me")
         assert state(made.key("acme", user="ann")) == "began"
         assert state(made.key("acme", user="ann")) == "kept", "a user, by whichever key"
+
+
+def test_who_cannot_be_forgotten_now_is_told_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is still being written would be there again after the deletion."""
+    monkeypatch.setattr(served.app.state.services.sessions, "flush", lambda: False)
+    with pytest.raises(Unavailable, match="still being written"):
+        served.client.predictions.forget("ann")

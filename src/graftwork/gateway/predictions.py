@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from graftwork.access.clock import read_time
 from graftwork.access.roles import Right
-from graftwork.errors import NotFound
+from graftwork.errors import NotFound, Unavailable
 from graftwork.gateway.feedback import request_id_in
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
@@ -100,16 +100,18 @@ async def explain(request: Request, request_id: str) -> Response:
     )
 
 
-@router.delete("/predictions", openapi_extra=ours({200: ForgottenAnswer}, errors=(400, 403)))
+@router.delete("/predictions", openapi_extra=ours({200: ForgottenAnswer}, errors=(400, 403, 503)))
 async def forget(request: Request, user: str = Query(min_length=1, max_length=MAX_CALLED)) -> Response:
     """Delete every record of a user with its hashes, texts, copies, feedback and sessions; sums of usage stay."""
     services, tenant = services_of(request), tenant_of(request)
     books, sessions = services.books, services.sessions
     await books.recorder.flush()
     await services.shadowing.forget(tenant, user)
-    await run_in_threadpool(sessions.flush)
+    sessions.forget(tenant, user)
+    if not await run_in_threadpool(sessions.flush):
+        raise Unavailable("What sessions keep to is still being written, of this user's too perhaps; try again.")
     gone = await run_in_threadpool(books.records.forget, tenant, user, actor=actor_of(request))
-    sessions.forget(tenant)
+    sessions.forget(tenant, user)  # what was read meanwhile
     return JSONResponse({"deleted": gone})
 
 

@@ -243,3 +243,14 @@ def test_after_a_read_that_took_too_long_none_is_begun_for_a_moment(
         eventually(lambda: not one._stuck)
 
     asyncio.run(turns())
+
+
+def test_what_waits_of_a_user_who_is_forgotten_is_never_written(new_sessions: Callable[..., Sessions]) -> None:
+    one, bob = new_sessions(pause_s=60.0), ("local", session_key("user:bob", "chat"))
+    one.take(ANN, turn(OLD), "ann")
+    one.take(bob, turn(NEW), "bob")
+    one.forget("local", "ann")
+    assert one.flush()
+    assert held(new_sessions(), ANN) == {}
+    assert held(new_sessions(), bob) == {PLACE: NEW}
+    assert held(one, ANN) == {}

@@ -157,11 +157,18 @@ class Sessions:
                 found.held[turn.place] = held
                 self._put(name, turn.place, Written(held, user_id))
 
-    def forget(self, tenant: str) -> None:
-        """Know nothing more of a tenant's sessions than the database does."""
+    def forget(self, tenant: str, user: str) -> None:
+        """Know nothing more of a tenant's sessions than the database does, and write nothing of a user's to it."""
         with self._change:
             for name in [name for name in self._memory if name[0] == tenant]:
                 del self._memory[name]
+            for name, places in [one for one in self._waiting.items() if one[0][0] == tenant]:
+                left = {place: written for place, written in places.items() if written.user_id != user}
+                if left:
+                    self._waiting[name] = left
+                else:
+                    del self._waiting[name]
+            self._change.notify_all()
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Whether everything that was taken before is written."""
