@@ -279,7 +279,8 @@ def _check_candidate(version: Version, stable: Version, arms: Mapping[str, Versi
     if version.base_digest != stable.base_digest:
         raise Conflict(f"{version.label} was pushed for another base than {stable.label}; one server runs one base.")
     if version.stage == "archived":
-        raise Conflict(f"{version.label} is archived; put it in staging first, and then start the rollout.")
+        again = f"`graftwork stage set {version.label} staging` makes it a candidate again"
+        raise Conflict(f"{version.label} is archived; {again}.")
     require_allowed(version)
 
 
