@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 from graftwork.access.events import read_events, verify_chain
 from graftwork.db import Database
+from graftwork.db.within import within
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest, NotFound, PreconditionFailed
 from graftwork.protocol.analysis import AnalysisSpec
 from graftwork.protocol.promotions import PromotionSpec
@@ -206,17 +207,18 @@ def test_several_changes_are_made_in_one_transaction_or_none(board: Board) -> No
 
     def change(last: str) -> None:
         with board.desk.database.transaction() as tx:
-            made, created = both.set_in(tx, "local", "a", spec(2), actor="me")
+            joined = within(both, tx)
+            made, created = joined.set("local", "a", spec(2), actor="me")
             assert (made.label, created, both.show_in(tx, "local", "a")) == ("a/2", False, made)
-            both.remove_in(tx, "local", "b", actor="me")
-            both.rollback_in(tx, "local", last, actor="me")
+            joined.remove("local", "b", actor="me")
+            joined.rollback("local", last, actor="me")
 
     with pytest.raises(NotFound):
         change("nope")
     assert [one.label for one in both.list("local").items] == ["a/1", "b/1"]
     change("a")
+    assert [one.label for one in both.list("local").items] == ["a/1"]
     with board.desk.database.reading() as tx:
-        assert [one.label for one in both.list_in(tx, "local")] == ["a/1"]
         verify_chain(tx)
 
 
@@ -300,7 +302,7 @@ def test_many_changes_at_once_are_read_at_once(board: Board) -> None:
     assert board.live().by_name == {}
     with board.desk.database.transaction() as tx:
         for number in range(101):
-            board.resources.set_in(tx, "local", f"n{number:03}", board.case.spec(1), actor="me")
+            within(board.resources, tx).set("local", f"n{number:03}", board.case.spec(1), actor="me")
     assert len(board.live().of("local")) == 101
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 from graftwork.declared.desk import Desk
+from graftwork.declared.pages import all_pages
 from graftwork.declared.resource_kind import MODEL, VERSION, Document, Link, ResourceKind, Spec
 from graftwork.protocol.analysis import AnalysisTemplate
 from graftwork.protocol.promotions import PromotionDocument
@@ -46,17 +47,15 @@ class Revised(ResourceKind[Document]):
         return self._json(document.spec)  # type: ignore[attr-defined]
 
     def live(self, desk: Desk) -> Mapping[str, Spec]:
-        found = self.store(desk).list_in(desk.tx, desk.tenant)
-        return {one.name: self._json(one.spec) for one in found}
+        return {one.name: self._json(one.spec) for one in all_pages(self.store(desk).list, desk.tenant)}
 
     def set(self, desk: Desk, document: Document) -> str | None:
         spec = document.spec  # type: ignore[attr-defined]
-        told: dict[str, Any] = {"actor": desk.actor, "reason": desk.reason}
-        self.store(desk).set_in(desk.tx, desk.tenant, self.name(document), spec, **told)
+        self.store(desk).set(desk.tenant, self.name(document), spec, actor=desk.actor, reason=desk.reason)
         return None
 
     def remove(self, desk: Desk, name: str) -> None:
-        self.store(desk).remove_in(desk.tx, desk.tenant, name, actor=desk.actor, reason=desk.reason)
+        self.store(desk).remove(desk.tenant, name, actor=desk.actor, reason=desk.reason)
 
     def _json(self, spec: Any) -> Spec:
         found: Spec = json.loads(self.stored.text(spec))

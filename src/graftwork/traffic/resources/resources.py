@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Generic
 
 from graftwork.access import events
@@ -23,8 +22,8 @@ from graftwork.traffic.resources.resource import Made, Spec
 class Resources(Generic[Spec, Made]):
     """Each change is a revision that is there for good, a move of the live pointer, and an event, in one transaction.
 
-    `expected` is the digest of the revision that must be live, ABSENT, PRESENT or None; else PreconditionFailed. What
-    ends in `_in` takes part in a transaction of the caller's, so that several changes are made or none.
+    `expected` is the digest of the revision that must be live, ABSENT, PRESENT or None; else PreconditionFailed. For
+    several changes in one transaction see `db/within.py`.
     """
 
     def __init__(self, kind: Kind[Spec, Made], database: Database, clock: Clock = utc_now) -> None:
@@ -48,21 +47,17 @@ class Resources(Generic[Spec, Made]):
         """
         text = self._checked(name, spec)
         with self._database.transaction() as tx:
-            return self._set(tx, tenant, name, spec, text, expected=expected, actor=actor, reason=reason)
-
-    def set_in(
-        self,
-        tx: Transaction,
-        tenant: str,
-        name: str,
-        spec: Spec,
-        *,
-        expected: str | None = None,
-        actor: str,
-        reason: str | None = None,
-    ) -> tuple[Made, bool]:
-        text = self._checked(name, spec)
-        return self._set(tx, tenant, name, spec, text, expected=expected, actor=actor, reason=reason)
+            before = self._expected(tx, tenant, name, expected)
+            if before is not None and before.revision.digest == sha256(text):
+                return before, False
+            self.check_free(tx, tenant, name)
+            if before is None and rows.count_live(tx, self.kind, tenant) >= self.kind.most:
+                raise Conflict(
+                    f"You have {self.kind.most} resources of the kind {self.kind.title}, and may have no more; remove "
+                    "what you no longer need."
+                )
+            told: dict[str, Any] = {"actor": actor, "reason": reason, "at": timestamp(self._clock())}
+            return write(tx, self.kind, (tenant, name), before, spec, text, **told), before is None
 
     def remove(
         self, tenant: str, name: str, *, expected: str | None = None, actor: str, reason: str | None = None
@@ -73,21 +68,9 @@ class Resources(Generic[Spec, Made]):
             NotFound: it means nothing.
         """
         with self._database.transaction() as tx:
-            self.remove_in(tx, tenant, name, expected=expected, actor=actor, reason=reason)
-
-    def remove_in(
-        self,
-        tx: Transaction,
-        tenant: str,
-        name: str,
-        *,
-        expected: str | None = None,
-        actor: str,
-        reason: str | None = None,
-    ) -> None:
-        before = self._there(tx, tenant, name, expected)
-        at = timestamp(self._clock())
-        move(tx, self.kind, self.kind.removed, (tenant, name), before, None, actor=actor, reason=reason, at=at)
+            before = self._there(tx, tenant, name, expected)
+            at = timestamp(self._clock())
+            move(tx, self.kind, self.kind.removed, (tenant, name), before, None, actor=actor, reason=reason, at=at)
 
     def rollback(
         self,
@@ -110,29 +93,10 @@ class Resources(Generic[Spec, Made]):
             known = recall(tx, tenant, once) if once is not None else None
             if known is not None:
                 return self._revision(tx, tenant, name, known["revision"])
-            after = self.rollback_in(tx, tenant, name, revision=revision, expected=expected, actor=actor, reason=reason)
+            after = self._rolled_back(tx, tenant, name, revision, expected, actor=actor, reason=reason)
             if once is not None:
                 keep(tx, tenant, once, after.revision.brief(), now=self._clock())
             return after
-
-    def rollback_in(
-        self,
-        tx: Transaction,
-        tenant: str,
-        name: str,
-        *,
-        revision: int | None = None,
-        expected: str | None = None,
-        actor: str,
-        reason: str | None = None,
-    ) -> Made:
-        before = self._there(tx, tenant, name, expected)
-        number = revision if revision is not None else self._previous(tx, before)
-        if number == before.revision.number:
-            return before
-        after, at = self._revision(tx, tenant, name, number), timestamp(self._clock())
-        move(tx, self.kind, self.kind.rolled_back, (tenant, name), before, after, actor=actor, reason=reason, at=at)
-        return self._revision(tx, tenant, name, number)
 
     def show(self, tenant: str, name: str, revision: int | None = None) -> Made:
         """What the name means, or meant at another revision.
@@ -161,10 +125,6 @@ class Resources(Generic[Spec, Made]):
         items = tuple(found[:page_size])
         return Page(items, items[-1].name if len(found) > page_size else None)
 
-    def list_in(self, tx: Transaction, tenant: str) -> Sequence[Made]:
-        """All of a tenant's, by name."""
-        return rows.live_by_name(tx, self.kind, tenant)
-
     def revisions(self, tenant: str, name: str, *, page_size: int = 100, page_token: str | None = None) -> Page[Made]:
         """All that the name ever meant, the newest first, also where it means nothing now.
 
@@ -190,29 +150,24 @@ class Resources(Generic[Spec, Made]):
         except InvalidRequest as error:
             raise InvalidResource(error.message, field=error.field) from error
 
-    def _set(
+    def _rolled_back(
         self,
         tx: Transaction,
         tenant: str,
         name: str,
-        spec: Spec,
-        text: str,
-        *,
+        revision: int | None,
         expected: str | None,
+        *,
         actor: str,
         reason: str | None,
-    ) -> tuple[Made, bool]:
-        before = self._expected(tx, tenant, name, expected)
-        if before is not None and before.revision.digest == sha256(text):
-            return before, False
-        self.check_free(tx, tenant, name)
-        if before is None and rows.count_live(tx, self.kind, tenant) >= self.kind.most:
-            raise Conflict(
-                f"You have {self.kind.most} resources of the kind {self.kind.title}, and may have no more; remove what "
-                "you no longer need."
-            )
-        told: dict[str, Any] = {"actor": actor, "reason": reason, "at": timestamp(self._clock())}
-        return write(tx, self.kind, (tenant, name), before, spec, text, **told), before is None
+    ) -> Made:
+        before = self._there(tx, tenant, name, expected)
+        number = revision if revision is not None else self._previous(tx, before)
+        if number == before.revision.number:
+            return before
+        after, at = self._revision(tx, tenant, name, number), timestamp(self._clock())
+        move(tx, self.kind, self.kind.rolled_back, (tenant, name), before, after, actor=actor, reason=reason, at=at)
+        return self._revision(tx, tenant, name, number)
 
     def _there(self, tx: Transaction, tenant: str, name: str, expected: str | None) -> Made:
         found = self._expected(tx, tenant, name, expected)
