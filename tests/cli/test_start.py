@@ -115,10 +115,10 @@ def test_completion_prints_the_shells_script(cli: Cli, shell: str) -> None:
 
 def test_the_completion_script_completes(cli: Cli) -> None:
     command = Path(sys.executable).parent / "graftwork"
-    typed = f"COMP_WORDS=(graftwork pro); COMP_CWORD=1; _graftwork_completion {command}; echo ${{COMPREPLY[@]}}"
+    typed = f"COMP_WORDS=(graftwork promot); COMP_CWORD=1; _graftwork_completion {command}; echo ${{COMPREPLY[@]}}"
     script = f"{cli('completion', 'bash').out}\n{typed}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["promote"]
+    assert done.stdout.split() == ["promote", "promotion"]
 
 
 @pytest.mark.parametrize("name", ["No Name", "latest", "v2", "default"])

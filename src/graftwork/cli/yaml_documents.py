@@ -15,8 +15,6 @@ from typing import Any, Final
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from graftwork.registry.yaml_fault import yaml_fault
-
 #: Values in one text, those of anchors as often as they are named; and how deep they may lie.
 MAX_NODES: Final = 100_000
 MAX_DEPTH: Final = 100
@@ -100,6 +98,8 @@ def read_text(raw: bytes) -> Iterator[Located]:
         line = text[: error.position].count("\n") + 1
         raise Fault(line, f"the character U+{ord_of(error.character):04X} may not stand here") from error
     except yaml.YAMLError as error:
+        from graftwork.registry.yaml_fault import yaml_fault
+
         mark = getattr(error, "problem_mark", None)
         told = yaml_fault(error)
         raise Fault(mark.line + 1 if mark is not None else 1, re.sub(r"^line \d+: ", "", told)) from error
