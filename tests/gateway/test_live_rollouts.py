@@ -84,6 +84,7 @@ def test_a_rollback_and_an_abort_count_on_every_server_within_100_ms(servers: li
             until("support:2.0.0")
             client.rollback("support")
             rollbacks.append(until("support:1.0.0"))
+        client.lifecycle.set_stage("support:2.0.0", "staging")  # a candidate again
         for _ in range(4):
             client.rollouts.start(document("support", canary(weight(100), hold())))
             until("support:2.0.0")
