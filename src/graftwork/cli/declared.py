@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from graftwork.cli.context import context_of
-from graftwork.cli.document_files import DocumentFiles, read_documents, set_of
 from graftwork.cli.output import as_json, print_table, write
 from graftwork.cli.registry import Reason
 from graftwork.cli.verb import add_verb
 from graftwork.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from graftwork.cli.document_files import DocumentFiles
 
 #: How a plan ends that would change something.
 CHANGES: Final = 3
@@ -57,6 +59,8 @@ def plan(
     tenant: Tenant = None,
 ) -> None:
     """Show what applying documents would change: exits 0 where nothing, 3 where something, 1 where it is refused."""
+    from graftwork.cli.document_files import read_documents, set_of
+
     context, found = context_of(ctx), read_documents(file)
     name, kept = set_of(set, file, pruned=prune), _prune(prune, prune_all)
     with context.client() as client, found.told():
@@ -84,6 +88,8 @@ def apply(
     reason: Reason = None,
 ) -> None:
     """Make it so, all of it in one transaction or nothing."""
+    from graftwork.cli.document_files import read_documents, set_of
+
     context, found = context_of(ctx), read_documents(file)
     name, kept = set_of(set, file, pruned=prune), _prune(prune, prune_all)
     expected = None if seen is None else _plan_in(seen)
@@ -99,6 +105,7 @@ def apply(
 
 def lint(ctx: typer.Context, file: File) -> None:
     """Check documents without a server: their fields, names, doubles, and what they name of one another."""
+    from graftwork.cli.document_files import read_documents
     from graftwork.declared.document import dangling, doubles, in_order, read_document
     from graftwork.errors import InvalidResource
 
