@@ -10,9 +10,9 @@ from itertools import cycle
 from typing import Any
 
 import httpx
-import uvicorn
 from fastapi import FastAPI
 
+from support.on_socket import on_socket
 from support.served import CHAT, HELLO
 from support.waiting import eventually
 
@@ -24,20 +24,7 @@ Then = Callable[[httpx.Client, httpx.Response], None]
 def listening(*apps: FastAPI) -> Iterator[list[str]]:
     """The URLs of apps behind sockets, each in a thread."""
     with ExitStack() as stack:
-        yield [stack.enter_context(_one(app)) for app in apps]
-
-
-@contextmanager
-def _one(app: FastAPI) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="on"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        eventually(lambda: server.started)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+        yield [stack.enter_context(on_socket(app)) for app in apps]
 
 
 class Load:
