@@ -34,7 +34,7 @@ def modules_after(code: str) -> set[str]:
 
 def test_help_loads_nothing_that_is_slow() -> None:
     code = "sys.argv = ['graftwork', '--help']; from graftwork.cli import main; main()"
-    assert not modules_after(code) & (HEAVY | WEB - {"rich.table"})
+    assert not modules_after(code) & (HEAVY | {"asyncio", "yaml"} | WEB - {"rich.table"})
 
 
 @pytest.mark.usefixtures("outline")
@@ -69,7 +69,8 @@ def best_of(times: int, *arguments: str, command: Sequence[str] = ("-m", "graftw
 
 @pytest.mark.alone
 def test_help_takes_a_third_of_a_second() -> None:
-    assert best_of(3, "--help") <= 0.3
+    slow_machine = 2.5 * best_of(3, "import typer.rich_utils", command=("-c",))
+    assert best_of(3, "--help") <= max(0.3, slow_machine)
 
 
 @pytest.mark.usefixtures("outline")

@@ -21,6 +21,8 @@ from graftwork.settings import Settings
 PAGES = [named(page) for page in pages()]
 #: What kinds of events look like: a thing, and what was done to it.
 _EVENT = re.compile(r"[a-z]+(?:_[a-z]+)*\.(?:set|began|rolled_back|[a-z_]+e[dn])")
+#: The folder and the adapter that a shell block pushes, and the version where it says which.
+_PUSHED = re.compile(r"graftwork push (\S+) ([a-z][\w.-]*)(?::(\d[\w.+-]*))?")
 _TEST_ID = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -201,6 +203,20 @@ def test_python_that_is_not_run_is_part_of_what_is() -> None:
     proven = {line for block in blocks if block.runs for line in block.text.splitlines()}
     for block in blocks:
         assert [line for line in block.text.splitlines() if line not in proven] == [], str(block)
+
+
+def test_pages_that_push_an_adapter_agree_on_its_first_version() -> None:
+    """Pages share a server: bytes that another page has pushed under another number would be refused."""
+    first: dict[tuple[str, str], dict[str, str]] = {}
+    for page in PAGES:
+        own: dict[tuple[str, str], str] = {}
+        for block in blocks_of(page):
+            for folder, name, version in _PUSHED.findall(block.text) if block.runs else ():
+                own.setdefault((name, version or "1.0.0"), folder)
+        for version, folder in own.items():
+            first.setdefault(version, {})[page] = folder
+    assert len(first) >= 10
+    assert [found for found in first.values() if len(set(found.values())) > 1] == []
 
 
 def test_an_ellipsis_stands_for_any_lines() -> None:

@@ -349,6 +349,6 @@ def test_gates_promote_the_better_shipped_version_and_take_the_worse_one_back(sh
             count = load.more(20, 120)
             assert {model_of(answer) for answer in load.answers[count + 4 :]} == {"sentiment:1.1.0"}
     assert [one["status"] for one in ends] == ["promoted", "aborted"], [one["reason"] for one in ends]
-    assert "right: " in ends[1]["reason"] and [one["weight"] for one in ends[1]["arms"]] == [0.0, 0.0]
+    assert "right: " in ends[1]["reason"] and [one["weight"] for one in ends[1]["arms"]] == [0.0, 100.0]
     check_unmixed(shipped, load, ["sentiment:1.0.0", "sentiment:1.1.0"])
     check_explained(shipped, load)

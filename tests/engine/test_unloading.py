@@ -109,8 +109,9 @@ async def test_requests_that_leave_at_any_moment_keep_nothing_from_being_unloade
             assert await engine.unload(handle("a1"), wait_s=20.0) == 0
             assert time.monotonic() - began < 1 + 4, "a second, and what a busy machine takes"
             await settled(engine)
-            await engine.unload(handle("a1"))  # one that was on its way when it left may have brought it back
-            assert engine.stats().adapter_bytes == 0
+            async with asyncio.timeout(5):  # one that was on its way when it left may bring it back
+                while engine.stats().adapter_bytes:
+                    await engine.unload(handle("a1"))
             engine.check()
 
 

@@ -82,7 +82,7 @@ def test_a_rollout_is_started_told_what_to_do_and_ends(support: Served) -> None:
     support.client.rollouts.resume("support")
     ended = look(support)
     assert (ended["status"], ended["ended_at"] is not None) == ("promoted", True)
-    assert [one["weight"] for one in ended["arms"]] == [0.0, 0.0], "it has no say any more"
+    assert [one["weight"] for one in ended["arms"]] == [100.0, 0.0], "what it ended with"
     assert models(support, 5) == {("support:2.0.0", "production")}
     assert support.client.show("support@previous")["semver"] == "1.0.0"
     kinds = [one["kind"] for one in support.client.rollouts.steps("support")]

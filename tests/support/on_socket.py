@@ -9,12 +9,14 @@ from contextlib import contextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from graftwork.gateway.router import make_doors
 from support.waiting import eventually
 
 
 @contextmanager
 def on_socket(app: FastAPI) -> Iterator[str]:
     """Its URL; it ends when the block does."""
+    make_doors()
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, lifespan="on"))
     thread = threading.Thread(target=server.run)
     thread.start()

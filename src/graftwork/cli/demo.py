@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 import shutil
@@ -62,6 +61,8 @@ def demo(
 
 
 def _in_home(home: Path, cache: Path, base: str | None, plan: DemoPlan) -> dict[str, Any]:
+    import asyncio
+
     from graftwork.cli.demo_load import ask_all
     from graftwork.cli.demo_server import running_server
     from graftwork.client import Client

@@ -1,58 +1,22 @@
-"""build_app: the ASGI app of one server: its objects, its doors and what stands before them."""
+"""build_app: the ASGI app of one server: its objects, the doors and what stands before them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
 from graftwork.adapters.outline import Outline
 from graftwork.db import Database
-from graftwork.gateway import (
-    analysis,
-    bases,
-    blobs,
-    classify,
-    declared,
-    documents,
-    embeddings,
-    errors,
-    evaluations,
-    events,
-    feedback,
-    inference,
-    keys,
-    lifecycle,
-    lineage,
-    model_list,
-    predictions,
-    promotions,
-    registry_routes,
-    residency,
-    retention,
-    rollouts,
-    routes,
-    search,
-    shadows,
-    signatures,
-    system,
-    tags,
-    task_runs,
-    tasks,
-    tenants,
-    uploads,
-    usage,
-    webhooks,
-)
+from graftwork.gateway import errors
 from graftwork.gateway.door_keeper import DoorKeeper
-from graftwork.gateway.doors import check_door, enter_tenant
 from graftwork.gateway.engine_slot import GenerationEngine
 from graftwork.gateway.life import lifespan_of
 from graftwork.gateway.making import EngineFactory, check_base_name, make_services
 from graftwork.gateway.openapi import describe
 from graftwork.gateway.recording import Recorded
 from graftwork.gateway.request_scope import RequestScope
-from graftwork.gateway.services import own_door
+from graftwork.gateway.router import ROUTER
 from graftwork.models.base import base_name
 from graftwork.settings import Settings
 from graftwork.version import __version__
@@ -88,49 +52,10 @@ def build_app(
         lifespan=lifespan_of(services, database, in_background=load_in_background),
         docs_url=None,  # they would load scripts from the network
         redoc_url=None,
-        dependencies=[Depends(check_door)],
         redirect_slashes=False,  # a name that was left out would lead to the door of what is above it
     )
     app.state.services = services
-    for doors in (inference, embeddings, classify, task_runs, model_list):
-        app.include_router(doors.router)
-        app.include_router(  # the same doors again, of one route
-            doors.router, prefix="/r/{route}", dependencies=[Depends(own_door)], include_in_schema=False
-        )
-    for doors in (feedback, uploads, blobs, system, tenants):
-        app.include_router(doors.router)
-    for router in (
-        registry_routes.router,
-        lifecycle.router,
-        bases.router,
-        residency.router,
-        evaluations.router,
-        lineage.router,
-        documents.router,
-        signatures.router,
-        search.router,
-        tags.router,
-        retention.router,
-        tasks.router,
-        analysis.router,
-        declared.router,
-        rollouts.router,
-        promotions.router,
-        webhooks.router,
-        events.router,
-        routes.router,
-        predictions.router,
-        shadows.router,
-        usage.router,
-        keys.router,
-    ):
-        app.include_router(router, prefix="/api/v1")
-        app.include_router(  # the same doors again, spelt out
-            router,
-            prefix="/api/v1/tenants/{tenant}",
-            dependencies=[Depends(enter_tenant)],
-            include_in_schema=False,
-        )
+    app.router.routes.extend(ROUTER.routes)
     errors.install(app)
     describe(app)
     app.add_middleware(Recorded, recorder=services.books.recorder, ended=services.shadowing.offer)

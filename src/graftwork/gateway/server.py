@@ -21,6 +21,7 @@ from graftwork.gateway.app import build_app
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.gateway.exposure import check_exposure
 from graftwork.gateway.real_engine import make_engine
+from graftwork.gateway.router import make_doors
 from graftwork.process import set_turns
 from graftwork.settings import Settings
 
@@ -44,6 +45,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         GraftworkError: the base could not be loaded, or the engine broke.
     """
     set_turns()
+    make_doors()
     app = build_app(settings, make_engine=make_engine, load_in_background=True)
     check_exposure(settings, app.state.services.snapshots.current().part(Access))
     run_app(app, app.state.services.engine, settings, announce)

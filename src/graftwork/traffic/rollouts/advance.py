@@ -12,6 +12,7 @@ from graftwork.traffic.resize import resize
 from graftwork.traffic.rollouts.judged import Judged
 from graftwork.traffic.rollouts.plan import STABLE, Analysis, Pause, Plan, SetMirror, SetWeight
 from graftwork.traffic.rollouts.state import ALL_STABLE, Held, State
+from graftwork.traffic.split import Slice
 from graftwork.traffic.verdict import Verdict
 
 
@@ -207,12 +208,12 @@ def _failed(state: State, now: datetime, judged: Judged) -> Action:
 
 
 def _promoted(plan: Plan, state: State, now: datetime, arm: str, reason: str) -> Outcome:
-    after = _over(state, "promoted", now, reason)
+    after = replace(_over(state, "promoted", now, reason), slices=(Slice(arm, 0.0, 1.0),))
     return after, (Action("promoted", state, after, promote=arm),)
 
 
 def _over(state: State, status: Status, now: datetime, reason: str) -> State:
-    """An end, whichever: no arm has a slice of its own any more."""
+    """An end: the stable arm answers all, unless another is promoted."""
     return replace(
         state,
         status=status,

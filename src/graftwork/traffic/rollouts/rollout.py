@@ -12,7 +12,7 @@ from graftwork.protocol.rollouts import RolloutSpec
 from graftwork.traffic.live_arms import LiveArm
 from graftwork.traffic.mirror import Mirror
 from graftwork.traffic.rollouts.plan import STABLE, Plan
-from graftwork.traffic.rollouts.state import MOVED, State
+from graftwork.traffic.rollouts.state import State
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Rollout:
                     "arm": name,
                     "version": one.label,
                     "digest": one.digest,
-                    "weight": round(100 * state.share(name), 4) if state.status not in MOVED else 0.0,
+                    "weight": round(100 * state.share(name), 4) if state.status != "superseded" else 0.0,
                 }
                 for name, one in self.by_arm
             ],

@@ -16,8 +16,6 @@ from graftwork.traffic.split import Slice
 #: Why it is paused: somebody asked, a step says so, no verdict came in time, or the policy forbids what comes next.
 Held = Literal["asked", "step", "undecided", "forbidden"]
 ENDED: Final[frozenset[Status]] = frozenset({"promoted", "completed", "aborted", "superseded"})
-#: Ends after which the route means something else than the stable arm, or another rollout says who answers.
-MOVED: Final[frozenset[Status]] = frozenset({"promoted", "superseded"})
 ALL_STABLE: Final = (Slice(STABLE, 0.0, 1.0),)
 
 
