@@ -28,9 +28,11 @@ from typing import Any
 from graftwork.access.tenants import LOCAL
 from graftwork.db import Database
 from graftwork.errors import NotFound
-from graftwork.registry import Registry, SnapshotReader, parse_reference
 from graftwork.registry.lineage.lineage import Lineage
+from graftwork.registry.reference import parse_reference
+from graftwork.registry.registry import Registry
 from graftwork.registry.search.search import Searches
+from graftwork.registry.snapshot import SnapshotReader
 from registry_seeds import BLOCK, DATASETS, PER_ADAPTER, fill, push_block, push_one
 
 SEARCHES: dict[str, dict[str, str]] = {

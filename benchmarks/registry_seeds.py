@@ -20,7 +20,7 @@ from graftwork.access.tenants import LOCAL
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.db import Database
 from graftwork.db.schema import evaluations, metadata, metrics
-from graftwork.registry import Registry
+from graftwork.registry.registry import Registry
 from graftwork.registry.search.indexing import Described
 from graftwork.registry.tags import Tags
 from graftwork.registry.versions import Version

@@ -37,6 +37,12 @@ def test_help_loads_nothing_that_is_slow() -> None:
     assert not modules_after(code) & (HEAVY | {"asyncio", "yaml"} | WEB - {"rich.table"})
 
 
+def test_a_verb_that_asks_a_server_has_no_server_of_its_own() -> None:
+    code = "sys.argv = 'graftwork list --url http://127.0.0.1:9'.split(); from graftwork.cli import main; main()"
+    own = {"fastapi", "sqlalchemy", "numpy", "obstore", "cryptography", "yaml"}
+    assert not modules_after(code) & (HEAVY | own)
+
+
 @pytest.mark.usefixtures("outline")
 def test_a_registry_verb_runs_without_the_data_plane(cli: Cli) -> None:
     cli("list")  # makes the database, which needs alembic once

@@ -32,7 +32,6 @@ from graftwork.models.base_identity import BaseIdentity
 from graftwork.protocol.evaluations import EvaluationBody
 from graftwork.protocol.routes import RouteSpec
 from graftwork.protocol.tasks import TaskSpec
-from graftwork.registry import Registry
 from graftwork.registry.backup import Summary, back_up, check, make, restore
 from graftwork.registry.bases import Bases
 from graftwork.registry.descriptions import Descriptions
@@ -40,6 +39,7 @@ from graftwork.registry.documents.document import Content
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.idempotency import Once
+from graftwork.registry.registry import Registry
 from graftwork.registry.retention.deletion import Deletions
 from graftwork.registry.retention.holds import Holds
 from graftwork.registry.retention.rules import Retention, Rules

@@ -24,10 +24,10 @@ PUSHES = times(4, 40)  # of each process
 #: What a process does: open the database by itself, then push, set an alias and promote.
 WORKER = """
 import json, sys
-from graftwork.artifacts import BundleFile, Manifest
+from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.db import Database
 from graftwork.errors import PreconditionFailed
-from graftwork.registry import Registry
+from graftwork.registry.registry import Registry
 
 url, number, pushes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 seen = {"sequences": [], "semvers": [], "won": False}
@@ -58,7 +58,7 @@ CHANGER = """
 import random, sys
 from graftwork.db import Database
 from graftwork.errors import Conflict, Forbidden
-from graftwork.registry import Registry
+from graftwork.registry.registry import Registry
 from graftwork.registry.lifecycle import Lifecycle
 
 url, number, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

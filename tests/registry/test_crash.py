@@ -11,7 +11,7 @@ import pytest
 
 from graftwork.access.events import verify_chain
 from graftwork.artifacts.stores.local import LocalStore
-from graftwork.registry import SnapshotReader
+from graftwork.registry.snapshot import SnapshotReader
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ import hashlib, os, sys
 from pathlib import Path
 from types import SimpleNamespace
 from pkgutil import resolve_name
-from graftwork.artifacts import BundleFile, Manifest, WorkingCopies
+from graftwork.artifacts.bundle import BundleFile, Manifest
+from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.artifacts.stores.local import LocalStore
 from graftwork.db import Database
-from graftwork.registry import Registry
+from graftwork.registry.registry import Registry
 from graftwork.registry.push import PushService
 
 url, home, where, count = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])

@@ -11,8 +11,8 @@ from sqlalchemy import text
 
 from graftwork.access.events import head
 from graftwork.errors import Conflict
-from graftwork.registry import Registry
 from graftwork.registry.idempotency import KEPT, Once
+from graftwork.registry.registry import Registry
 
 if TYPE_CHECKING:
     from support.desk import Desk

@@ -13,8 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from graftwork.access.events import read_events, verify_chain
-from graftwork.registry import SnapshotReader
-from graftwork.registry.snapshot import read_snapshot
+from graftwork.registry.snapshot import SnapshotReader, read_snapshot
 from support.scale import soak_seed, times
 from support.waiting import eventually
 
@@ -29,10 +28,10 @@ WORKER = """
 import os, random, sys
 import sqlalchemy.dialects.postgresql.psycopg, sqlalchemy.dialects.sqlite, psycopg  # before they begin, not in each
 from datetime import UTC, datetime
-from graftwork.artifacts import BundleFile, Manifest
+from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.db import Database
 from graftwork.errors import Conflict, Forbidden, NotFound
-from graftwork.registry import Registry
+from graftwork.registry.registry import Registry
 from graftwork.registry.idempotency import Once
 from graftwork.registry.lifecycle import Lifecycle
 from graftwork.registry.retention.deletion import Deletions

@@ -10,12 +10,12 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, PreconditionFailed
-from graftwork.registry import SnapshotReader, Version
 from graftwork.registry import snapshot as snapshot_module
 from graftwork.registry.pointers import PRESENT
 from graftwork.registry.retention.deletion import Deletions
 from graftwork.registry.rules.policy import OPEN, ApprovalRule, Policy
-from graftwork.registry.snapshot import read_snapshot
+from graftwork.registry.snapshot import SnapshotReader, read_snapshot
+from graftwork.registry.versions import Version
 
 if TYPE_CHECKING:
     from support.desk import Desk

@@ -11,7 +11,8 @@ import pytest
 from graftwork.db import Database
 from graftwork.db.listener import CHANNEL, Listener
 from graftwork.errors import Unavailable
-from graftwork.registry import Registry, SnapshotReader
+from graftwork.registry.registry import Registry
+from graftwork.registry.snapshot import SnapshotReader
 from support.databases import NewDatabase
 from support.postgresql import PostgreSQLServer
 from support.waiting import eventually

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from graftwork.access.events import verify_chain
 from graftwork.errors import Conflict, InvalidRequest, NotFound
-from graftwork.registry import Version
+from graftwork.registry.versions import Version
 
 if TYPE_CHECKING:
     from support.desk import Desk

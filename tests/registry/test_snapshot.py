@@ -16,9 +16,10 @@ from graftwork.access import events
 from graftwork.access.clock import timestamp, utc_now
 from graftwork.db import Database, Transaction
 from graftwork.errors import NotFound, UnknownModel
-from graftwork.registry import Registry, SnapshotReader, parse_reference
 from graftwork.registry import snapshot as snapshot_module
-from graftwork.registry.snapshot import Changed, read_snapshot
+from graftwork.registry.reference import parse_reference
+from graftwork.registry.registry import Registry
+from graftwork.registry.snapshot import Changed, SnapshotReader, read_snapshot
 from support.waiting import eventually
 
 if TYPE_CHECKING:

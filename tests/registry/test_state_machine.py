@@ -22,7 +22,6 @@ from graftwork.artifacts.signing.keys import read_private, read_public
 from graftwork.artifacts.signing.signature import sign
 from graftwork.errors import Conflict, Forbidden, GraftworkError, Held, NotFound, PreconditionFailed
 from graftwork.protocol.evaluations import EvaluationBody
-from graftwork.registry import SnapshotReader, Version
 from graftwork.registry.documents.document import Content
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
@@ -33,7 +32,8 @@ from graftwork.registry.retention.sweep import Bounds
 from graftwork.registry.rules.policy import OPEN, ApprovalRule, Gate, Policy
 from graftwork.registry.rules.stages import ALLOWED, Stage
 from graftwork.registry.signatures import Signatures
-from graftwork.registry.snapshot import read_snapshot
+from graftwork.registry.snapshot import SnapshotReader, read_snapshot
+from graftwork.registry.versions import Version
 from support.adapter_model import AUTHOR, AdapterModel
 from support.evaluations import put, task
 from support.keys import KEYS

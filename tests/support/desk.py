@@ -8,9 +8,10 @@ from typing import Any
 
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.db import Database
-from graftwork.registry import Registry, Version
 from graftwork.registry.lifecycle import Lifecycle
+from graftwork.registry.registry import Registry
 from graftwork.registry.rules.policy import ApprovalRule, Gate, Policy
+from graftwork.registry.versions import Version
 
 BASE_DIGEST = "sha256:" + "b" * 64
 

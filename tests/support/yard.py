@@ -14,13 +14,13 @@ from graftwork.artifacts.uploads import Uploads
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.engine.form_files import FormFiles
 from graftwork.errors import Damaged
-from graftwork.registry import Version
 from graftwork.registry.push import PushService
 from graftwork.registry.retention.collector import Collected, Collector
 from graftwork.registry.retention.deletion import Deletions
 from graftwork.registry.retention.holds import Holds
 from graftwork.registry.retention.rules import Retention
 from graftwork.registry.retention.sweep import Bounds
+from graftwork.registry.versions import Version
 from support.desk import Desk
 from support.pushes import IDENTITY, FakeAccount, digest_of, manifest_of, outline
 

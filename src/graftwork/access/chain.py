@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from graftwork.db.canonical import canonical, sha256
 from graftwork.errors import Damaged, InvalidRequest
+from graftwork.protocol.canonical import canonical, sha256
 
 #: What the first event follows.
 GENESIS = "sha256:" + "0" * 64

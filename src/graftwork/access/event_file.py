@@ -9,8 +9,8 @@ from typing import Any
 from graftwork.access.chain import Chain
 from graftwork.access.event_log import Verification
 from graftwork.access.events import Event
-from graftwork.db.canonical import canonical
 from graftwork.errors import Damaged, InvalidRequest
+from graftwork.protocol.canonical import canonical
 
 MAX_LINE_BYTES = 64 << 20
 _LINK = frozenset({"position", "previous", "hash"})

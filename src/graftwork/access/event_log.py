@@ -12,9 +12,9 @@ from sqlalchemy import ColumnElement, select
 from graftwork.access.chain import GENESIS, Chain
 from graftwork.access.events import Event
 from graftwork.db import Database
-from graftwork.db.canonical import parse
 from graftwork.db.schema import events
 from graftwork.errors import Damaged, InvalidRequest, NotFound, Unavailable, meant
+from graftwork.protocol.canonical import parse
 
 PAGE = 1000
 

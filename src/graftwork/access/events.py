@@ -15,8 +15,8 @@ from sqlalchemy import Row, func, select
 from graftwork.access.chain import GENESIS, Chain, hash_of
 from graftwork.access.request_id import REQUEST_ID, current_request_id
 from graftwork.db import Transaction
-from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import events
+from graftwork.protocol.canonical import canonical, parse
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sqlalchemy import Row
 
 from graftwork.access.names import check_name
 from graftwork.access.quotas import NO_QUOTAS, Quotas
-from graftwork.db.canonical import parse
+from graftwork.protocol.canonical import parse
 
 #: The tenant of whoever set nobody up, and of the server's own administrators.
 LOCAL: Final = "local"

@@ -8,7 +8,7 @@ from typing import Any
 from graftwork.adapters.config_fields import is_whole
 from graftwork.adapters.folder import AdapterFolder
 from graftwork.adapters.outline import weights_digest
-from graftwork.db.canonical import canonical, sha256
+from graftwork.protocol.canonical import canonical, sha256
 
 _LARGEST_INTEGER = 1 << 53
 #: Filled in by whoever saved the config; says where an adapter came from, not what it does.

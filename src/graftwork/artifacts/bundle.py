@@ -12,8 +12,8 @@ from typing import Any
 
 from graftwork.artifacts.digest import check_digest, digest_of_file
 from graftwork.artifacts.paths import check_path, check_together
-from graftwork.db.canonical import canonical, sha256
 from graftwork.errors import InvalidRequest, Refused
+from graftwork.protocol.canonical import canonical, sha256
 
 MAX_FILES = 4096
 MAX_FILE_BYTES = 1 << 50

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import httpx
 
-from graftwork.access.event_file import line_of, verify_file
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Conflict, Damaged, Unavailable
 from graftwork.protocol.errors import error_from
@@ -74,6 +73,8 @@ class Events:
             Conflict: there is such a file.
             Damaged: the chain does not hold; no file is left.
         """
+        from graftwork.access.event_file import line_of, verify_file  # and with them the database, for this alone
+
         target = Path(file)
         partial = target.with_name(f".{target.name}.partial")
         if target.exists():

@@ -24,8 +24,8 @@ from graftwork.client.signatures import manifest_of
 from graftwork.client.sources import opened
 from graftwork.client.uploads import upload
 from graftwork.client.wire import Json, Wire
-from graftwork.db.canonical import canonical
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest, NotFound, Refused, Unavailable
+from graftwork.protocol.canonical import canonical
 from graftwork.protocol.evaluations import EvaluationBody
 from graftwork.protocol.packages import PackageRecord
 from graftwork.protocol.registry import MAX_BLOBS

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from graftwork.db.canonical import sha256
 from graftwork.declared.document import about
 from graftwork.declared.owners import Owner
 from graftwork.declared.resource_kind import Spec, label_of
 from graftwork.errors import GraftworkError, InvalidRequest, PreconditionFailed
+from graftwork.protocol.canonical import sha256
 from graftwork.protocol.declared import Action, Prune
 from graftwork.registry.pointers import ABSENT
 

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 from graftwork.access.principal import Principal
-from graftwork.db.canonical import sha256
 from graftwork.engine.request import (
     AdapterHandle,
     ChatPrompt,
@@ -22,6 +21,7 @@ from graftwork.engine.request import (
 from graftwork.engine.sampling_params import SamplingParams
 from graftwork.gateway.answer_rows import AnswerRows, known_first
 from graftwork.gateway.answer_shape import Choice
+from graftwork.protocol.canonical import sha256
 from graftwork.protocol.errors import kind_of
 from graftwork.traffic.decision import Decision
 from graftwork.traffic.records.entry import Entry

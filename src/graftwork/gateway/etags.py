@@ -8,8 +8,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from graftwork.db.canonical import sha256
 from graftwork.errors import InvalidRequest
+from graftwork.protocol.canonical import sha256
 from graftwork.registry.pointers import ABSENT, PRESENT
 from graftwork.registry.versions import Version
 

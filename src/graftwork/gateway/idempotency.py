@@ -6,9 +6,9 @@ import re
 
 from starlette.requests import Request
 
-from graftwork.db.canonical import canonical, sha256
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.body import Body
+from graftwork.protocol.canonical import canonical, sha256
 from graftwork.registry.idempotency import Once
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")

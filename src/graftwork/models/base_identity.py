@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from graftwork.adapters.outline import Outline
-from graftwork.db.canonical import canonical, sha256
 from graftwork.errors import Refused
+from graftwork.protocol.canonical import canonical, sha256
 
 #: Of an outline, what says where the base came from.
 _PROVENANCE = ("base", "source", "revision")

@@ -14,10 +14,10 @@ from graftwork.access.names import check_name
 from graftwork.access.tenants import check_tenant
 from graftwork.artifacts.bundle import Manifest
 from graftwork.db import Database, Transaction
-from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import adapters, bases, checkpoints
 from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.models.base_identity import BaseIdentity
+from graftwork.protocol.canonical import canonical, parse
 from graftwork.registry.adapters import has_versions
 from graftwork.registry.page import check_page_size
 

@@ -11,9 +11,9 @@ from sqlalchemy import and_, delete, or_, select
 
 from graftwork.access.clock import timestamp
 from graftwork.db import Transaction
-from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import idempotency_keys
 from graftwork.errors import Conflict
+from graftwork.protocol.canonical import canonical, parse
 from graftwork.registry.versions import Version, version_at
 
 #: A client that has not asked again by then has given up.

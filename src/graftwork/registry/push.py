@@ -16,8 +16,8 @@ from graftwork.artifacts.check_stored import check_stored
 from graftwork.artifacts.stores import BlobStore
 from graftwork.artifacts.working_copy import WorkingCopies
 from graftwork.db import Transaction
-from graftwork.db.canonical import canonical
 from graftwork.errors import Conflict, GraftworkError, InvalidMetadata, InvalidRequest, NotFound, Refused, Unavailable
+from graftwork.protocol.canonical import canonical
 from graftwork.protocol.metadata import read_metadata
 from graftwork.registry.idempotency import Once
 from graftwork.registry.metadata import completed

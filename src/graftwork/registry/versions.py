@@ -10,10 +10,10 @@ from sqlalchemy import ColumnElement, Row, and_, func, select, update
 
 from graftwork.artifacts.bundle import Manifest
 from graftwork.db import Transaction
-from graftwork.db.canonical import canonical, parse, sha256
 from graftwork.db.keys import rows_at
 from graftwork.db.schema import versions
 from graftwork.errors import Conflict, InvalidRequest
+from graftwork.protocol.canonical import canonical, parse, sha256
 from graftwork.registry.frozen import FrozenDict, freeze
 from graftwork.registry.rules.approval import Approval
 from graftwork.registry.rules.deprecation import Deprecation

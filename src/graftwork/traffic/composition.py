@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from graftwork.db.canonical import canonical, sha256
 from graftwork.errors import Refused
+from graftwork.protocol.canonical import canonical, sha256
 from graftwork.registry.versions import Version
 
 

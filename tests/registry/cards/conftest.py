@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from graftwork.artifacts.bundle import BundleFile, Manifest
-from graftwork.db.canonical import sha256
+from graftwork.protocol.canonical import sha256
 from graftwork.registry.cards.facts import Facts, Measured, facts_of
 from graftwork.registry.versions import Version, frozen_json
 

@@ -10,7 +10,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from graftwork.db.canonical import sha256
+from graftwork.protocol.canonical import sha256
 from graftwork.registry.cards.bom import bill_of_materials
 from graftwork.registry.cards.facts import Facts
 from graftwork.registry.documents.document import KINDS, Content, Document

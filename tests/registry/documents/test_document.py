@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from graftwork.artifacts.bundle import BundleFile
-from graftwork.db.canonical import sha256
 from graftwork.errors import InvalidRequest
+from graftwork.protocol.canonical import sha256
 from graftwork.registry.documents.document import MAX_BYTES, MAX_CARD_BYTES, Content, bundled, check_content
 
 GOOD = Content("other", "report.md", "text/markdown", 1, sha256("x"), "a note")

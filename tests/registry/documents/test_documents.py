@@ -12,8 +12,8 @@ from sqlalchemy.exc import IntegrityError
 
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.stores.memory import MemoryStore
-from graftwork.db.canonical import sha256
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest, NotFound
+from graftwork.protocol.canonical import sha256
 from graftwork.registry.documents import documents as module
 from graftwork.registry.documents.document import Content, Document
 from graftwork.registry.documents.documents import Documents

@@ -13,9 +13,9 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 
 from graftwork.access.events import verify_chain
-from graftwork.db.canonical import canonical, sha256
 from graftwork.db.schema import metrics
 from graftwork.errors import Conflict, InvalidRequest, NotFound
+from graftwork.protocol.canonical import canonical, sha256
 from graftwork.protocol.evaluations import EvaluationBody
 from graftwork.registry.cards.measured import measured_of
 from graftwork.registry.evaluations import evaluations

@@ -10,14 +10,14 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from graftwork.access.events import verify_chain
-from graftwork.db.canonical import sha256
 from graftwork.errors import Conflict, Held, InvalidRequest, NotFound, UnknownModel
-from graftwork.registry import SnapshotReader, parse_reference
+from graftwork.protocol.canonical import sha256
 from graftwork.registry.descriptions import Descriptions
 from graftwork.registry.idempotency import Once
+from graftwork.registry.reference import parse_reference
 from graftwork.registry.retention.rules import EVERY, Rules
 from graftwork.registry.search.search import Searches
-from graftwork.registry.snapshot import read_snapshot
+from graftwork.registry.snapshot import SnapshotReader, read_snapshot
 from graftwork.registry.tags import Tags
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.errors import InvalidRequest, NotFound
-from graftwork.registry import Version
 from graftwork.registry.retention.rules import EVERY, Retention, Rules, going, rules_of
+from graftwork.registry.versions import Version
 from graftwork.registry.view import AdapterView
 
 if TYPE_CHECKING:

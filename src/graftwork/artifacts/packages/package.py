@@ -12,8 +12,8 @@ from graftwork.artifacts.bundle import BundleFile, Manifest
 from graftwork.artifacts.digest import hex_of
 from graftwork.artifacts.packages.directory import ASIDE
 from graftwork.artifacts.packages.piece import Piece, Pieces
-from graftwork.db.canonical import canonical
 from graftwork.errors import Damaged, InvalidRequest
+from graftwork.protocol.canonical import canonical
 from graftwork.protocol.packages import PackageRecord
 
 Json = dict[str, Any]

@@ -20,8 +20,8 @@ from graftwork.artifacts.packages.package import RECORD, Json, Package
 from graftwork.artifacts.packages.piece import Piece, Pieces
 from graftwork.artifacts.packages.tar import read_tar
 from graftwork.client.formats import folder, read_package, written
-from graftwork.db.canonical import canonical
 from graftwork.errors import Damaged, InvalidRequest, Refused
+from graftwork.protocol.canonical import canonical
 
 LAYOUT: Final = "oci-layout"
 INDEX: Final = "index.json"

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from graftwork.access.names import check_name
-from graftwork.db.canonical import canonical, parse
 from graftwork.declared.desk import Desk
 from graftwork.declared.pages import all_pages
 from graftwork.declared.resource_kind import VERSION, Link, ResourceKind, Spec
+from graftwork.protocol.canonical import canonical, parse
 from graftwork.protocol.rollouts import RolloutBody, RolloutSpec
 from graftwork.registry.pointers import PRODUCTION
 from graftwork.registry.resolving import resolve

@@ -18,10 +18,10 @@ from graftwork.access.events import verify_chain
 from graftwork.artifacts.bundle import Manifest
 from graftwork.artifacts.stores import BlobStore
 from graftwork.db import Database, Transaction
-from graftwork.db.canonical import parse
 from graftwork.db.migrate import has_schema, upgrade
 from graftwork.db.schema import checkpoints, metadata, versions
 from graftwork.errors import Conflict, Damaged, GraftworkError
+from graftwork.protocol.canonical import parse
 from graftwork.registry.backup.lines import is_blob, is_row, read_lines
 from graftwork.registry.backup.named_blobs import named_blobs
 from graftwork.registry.backup.summary import Summary

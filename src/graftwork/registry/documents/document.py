@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import Any, Final, Literal
-
-from sqlalchemy import Row
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from graftwork.artifacts.bundle import BundleFile
 from graftwork.artifacts.digest import check_digest
 from graftwork.artifacts.paths import check_path
 from graftwork.errors import InvalidRequest
+
+if TYPE_CHECKING:  # clients know documents, too, and no database
+    from sqlalchemy import Row
 
 KINDS: Final = (
     "model_card",

@@ -12,8 +12,8 @@ from graftwork.access.names import check_name
 from graftwork.adapters.files.json_file import CONFIG_NAME
 from graftwork.artifacts.stores import BlobStore
 from graftwork.db import Database, Transaction
-from graftwork.db.canonical import canonical, parse, sha256
 from graftwork.errors import Conflict, InvalidRequest, NotFound, meant
+from graftwork.protocol.canonical import canonical, parse, sha256
 from graftwork.registry import idempotency
 from graftwork.registry.evaluations import rows
 from graftwork.registry.evaluations.comparison import Side, compare

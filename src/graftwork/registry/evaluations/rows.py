@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 
 from graftwork.db import Transaction
-from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import evaluations, metrics, versions
+from graftwork.protocol.canonical import canonical, parse
 from graftwork.registry.versions import LIVE, Version
 
 _KEY = ("tenant", "adapter", "sequence")

@@ -8,8 +8,8 @@ from sqlalchemy import select
 
 from graftwork.access.events import read_events
 from graftwork.db import Transaction
-from graftwork.db.canonical import parse
 from graftwork.db.schema import versions
+from graftwork.protocol.canonical import parse
 from graftwork.registry.bases import stored_manifests
 from graftwork.registry.documents.rows import held as held_by_documents
 from graftwork.registry.evaluations.rows import held as held_by_evaluations

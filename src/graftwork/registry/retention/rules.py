@@ -13,9 +13,9 @@ from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.access.names import is_name
 from graftwork.db import Database, Transaction
-from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import retention_rules
 from graftwork.errors import InvalidRequest, NotFound
+from graftwork.protocol.canonical import canonical, parse
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.reading import view_of
 from graftwork.registry.subjects import subject_of

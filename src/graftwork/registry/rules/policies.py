@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, and_, delete, select
 
 from graftwork.access import events
 from graftwork.db import Transaction
-from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import policies
+from graftwork.protocol.canonical import canonical, parse
 from graftwork.registry.rules.policy import OPEN, POLICY_REMOVED, POLICY_SET, POLICY_SUBJECT, Policy
 from graftwork.registry.subjects import subject_of
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from graftwork.db.canonical import canonical, sha256
 from graftwork.errors import Forbidden
+from graftwork.protocol.canonical import canonical, sha256
 
 if TYPE_CHECKING:
     from graftwork.registry.versions import Version

@@ -13,11 +13,11 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, literal, select, tuple_
 
 from graftwork.access.names import MAX_LENGTH as MAX_NAME
-from graftwork.db.canonical import canonical, sha256
 from graftwork.db.index_terms import VERSION
 from graftwork.db.keys import at_keys
 from graftwork.db.schema import facts, metrics, versions
 from graftwork.errors import InvalidRequest
+from graftwork.protocol.canonical import canonical, sha256
 from graftwork.registry.evaluations.rows import is_current
 from graftwork.registry.search.filter import Mistake
 from graftwork.registry.search.parser import read_field

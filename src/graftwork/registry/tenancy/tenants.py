@@ -16,9 +16,9 @@ from graftwork.access.default_route import check_default_route
 from graftwork.access.quotas import Quotas
 from graftwork.access.tenants import LOCAL, Tenant, check_tenant
 from graftwork.db import Database, Transaction
-from graftwork.db.canonical import canonical
 from graftwork.db.schema import tenants
 from graftwork.errors import Conflict, NotFound
+from graftwork.protocol.canonical import canonical
 from graftwork.registry.idempotency import Once, keep, recall
 
 CREATED: Final = "tenant.created"

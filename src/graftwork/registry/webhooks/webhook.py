@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Row
 
-from graftwork.db.canonical import canonical, parse, sha256
+from graftwork.protocol.canonical import canonical, parse, sha256
 
 SUBJECTS: Final = "webhooks/"
 

@@ -13,10 +13,10 @@ from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp
 from graftwork.access.names import check_name, is_name
 from graftwork.db import Database, Transaction
-from graftwork.db.canonical import canonical
 from graftwork.db.schema import webhook_deliveries, webhooks
 from graftwork.db.time import DatabaseClock
 from graftwork.errors import Conflict, InvalidRequest, NotFound, PreconditionFailed
+from graftwork.protocol.canonical import canonical
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.pointers import ABSENT, PRESENT
 from graftwork.registry.webhooks.queue import PENDING, TEST, Delivery, catch_up, insert, next_number, of

@@ -7,8 +7,8 @@ from functools import partial
 from graftwork.access.clock import Clock, utc_now
 from graftwork.access.names import check_name
 from graftwork.db import Database
-from graftwork.db.canonical import canonical
 from graftwork.protocol.analysis import AnalysisSpec, AnalysisTemplate
+from graftwork.protocol.canonical import canonical
 from graftwork.traffic.resources.kind import Kind
 from graftwork.traffic.resources.resource import Resource
 from graftwork.traffic.resources.resources import Resources

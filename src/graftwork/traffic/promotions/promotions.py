@@ -8,8 +8,8 @@ from graftwork.access.clock import Clock, utc_now
 from graftwork.access.grants import check_pattern
 from graftwork.access.names import check_name
 from graftwork.db import Database
-from graftwork.db.canonical import canonical
 from graftwork.errors import InvalidRequest
+from graftwork.protocol.canonical import canonical
 from graftwork.protocol.promotions import PromotionDocument, PromotionSpec
 from graftwork.protocol.rollouts import CandidatePart, RolloutSpec
 from graftwork.traffic.resources.kind import Kind

@@ -13,9 +13,9 @@ from sqlalchemy import select
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.db import Database, Transaction
-from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import recordings
 from graftwork.errors import Refused
+from graftwork.protocol.canonical import canonical, parse
 from graftwork.registry.snapshot import Changed
 
 #: `relaxed` writes behind the answer, `strict` before its end leaves, `off` counts usage only.

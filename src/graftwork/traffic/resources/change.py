@@ -8,7 +8,7 @@ from typing import Any
 from graftwork.access import events
 from graftwork.access.events import Event
 from graftwork.db import Transaction
-from graftwork.db.canonical import sha256
+from graftwork.protocol.canonical import sha256
 from graftwork.traffic.resources import rows
 from graftwork.traffic.resources.kind import Kind
 from graftwork.traffic.resources.resource import Made, Spec

@@ -8,8 +8,8 @@ from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
 from graftwork.access.names import is_name
 from graftwork.db import Database, Transaction
-from graftwork.db.canonical import sha256
 from graftwork.errors import Conflict, InvalidRequest, InvalidResource, NotFound, PreconditionFailed
+from graftwork.protocol.canonical import sha256
 from graftwork.registry.idempotency import Once, keep, recall
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.pointers import ABSENT, PRESENT

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Row
 
 from graftwork.db import Transaction
-from graftwork.db.canonical import parse
 from graftwork.errors import InvalidRequest
+from graftwork.protocol.canonical import parse
 from graftwork.registry.page import Page, check_page_size
 from graftwork.traffic.rollouts import rows
 

@@ -11,10 +11,10 @@ from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp
 from graftwork.access.names import check_name, is_name
 from graftwork.db import Database, Transaction
-from graftwork.db.canonical import canonical
 from graftwork.db.lease import Held
 from graftwork.db.time import DatabaseClock
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, PreconditionFailed
+from graftwork.protocol.canonical import canonical
 from graftwork.protocol.rollouts import RolloutSpec
 from graftwork.registry.idempotency import Once, keep, recall
 from graftwork.registry.page import Page, check_page_size

@@ -9,8 +9,8 @@ from sqlalchemy import ColumnElement, Row, and_, func, select, tuple_, update
 
 from graftwork.access.clock import timestamp
 from graftwork.db import Transaction
-from graftwork.db.canonical import canonical, parse
 from graftwork.db.schema import rollout_arms, rollout_steps, rollouts, versions
+from graftwork.protocol.canonical import canonical, parse
 from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout
 from graftwork.traffic.rollouts.state import State
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from graftwork.access.names import DEFAULT, check_name
-from graftwork.db.canonical import canonical
 from graftwork.errors import InvalidRequest, InvalidResource
+from graftwork.protocol.canonical import canonical
 from graftwork.protocol.routes import MAX_SPEC_BYTES, RouteSpec, Rule
 from graftwork.registry.reference import parse_reference
 from graftwork.traffic.routes.arms import USER, arms_of

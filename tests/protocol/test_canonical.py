@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graftwork.db.canonical import canonical, parse
 from graftwork.errors import InvalidRequest
+from graftwork.protocol.canonical import canonical, parse
 
 SAFE = st.integers(min_value=-(2**53) + 1, max_value=2**53 - 1)
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
