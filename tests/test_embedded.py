@@ -22,7 +22,7 @@ from graftwork.engine.sequence import Sequence
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, Refused, UnknownModel
 from graftwork.gateway.app import build_app
 from graftwork.registry.rules.policy import Policy
-from graftwork.traffic.choice import Decision
+from graftwork.traffic.decision import Decision
 from support.classifiers import ClassifierOracle, make_classifier
 from support.fixtures import Tiny
 from support.keys import KEYS
@@ -152,13 +152,15 @@ def test_errors_are_the_callers_words(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_version_of_another_base_is_refused_even_if_its_shapes_fit(engine: Engine, tiny: Tiny) -> None:
-    from graftwork.traffic.choice import Asked, choose, require_servable
+    from graftwork.traffic.choice import choose
+    from graftwork.traffic.decision import Asked
+    from graftwork.traffic.servable import require_servable
 
     decision = choose(Asked("first"), tenant="local", base="base", versions=engine._snapshots.current())
     assert decision.version is not None
     other = replace(decision, version=replace(decision.version, base="other", base_digest="sha256:" + "1" * 64))
     with pytest.raises(Refused, match="pushed for the base other"):
-        require_servable(other, base="base", base_digest=tiny.outline.weights_digest)
+        require_servable(other.versions, base="base", base_digest=tiny.outline.weights_digest)
 
 
 def test_several_adapters_answer_together(engine: Engine, tiny: Tiny) -> None:

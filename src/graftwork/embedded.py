@@ -53,8 +53,10 @@ from graftwork.registry.snapshot import SnapshotReader
 from graftwork.registry.version_files import VersionFiles
 from graftwork.registry.versions import Version
 from graftwork.settings import Settings
-from graftwork.traffic.choice import Asked, Decision, choose, require_servable
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked, Decision
 from graftwork.traffic.handle import handle_of
+from graftwork.traffic.servable import require_servable
 
 T = TypeVar("T")
 
@@ -326,7 +328,7 @@ class Engine:
         else:
             asked = Asked(adapters=_pairs(adapter))
         decision = choose(asked, tenant=LOCAL, base=self.base, versions=self._snapshots.current())
-        require_servable(decision, base=self.base, base_digest=self._engine.outline.weights_digest)
+        require_servable(decision.versions, base=self.base, base_digest=self._engine.outline.weights_digest)
         return decision
 
     def _pool(self, texts: Sequence[str], adapter: Adapter, pooling: Pooling) -> list[Pooled]:

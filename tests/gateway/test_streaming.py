@@ -19,7 +19,7 @@ from graftwork.gateway.generation import Piece
 from graftwork.gateway.signature import Signature
 from graftwork.gateway.streaming import events
 from graftwork.testing import FAKE_BASE
-from graftwork.traffic.choice import Decision
+from graftwork.traffic.decision import Decision
 from support.served import CHAT, HELLO, Served, usage
 
 TEXT = "/v1/completions"

@@ -13,7 +13,8 @@ from graftwork.db.lease import Lease
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.rollouts import RolloutSpec
 from graftwork.registry.snapshot import ReadPart, Snapshot, SnapshotReader, read_snapshot
-from graftwork.traffic.choice import Asked, Decision, choose
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked, Decision
 from graftwork.traffic.promotions.promotions import LivePromotions, read_promotions
 from graftwork.traffic.rollouts.controller import Controller
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live

@@ -6,44 +6,12 @@ from typing import Any
 
 import pytest
 
-from graftwork.artifacts.bundle import BundleFile, Manifest
-from graftwork.errors import InvalidRequest, Refused, UnknownModel
+from graftwork.errors import InvalidRequest, UnknownModel
 from graftwork.registry.snapshot import Snapshot
-from graftwork.registry.versions import Version
 from graftwork.registry.view import AdapterView
-from graftwork.traffic.choice import Asked, Decision, choose, require_servable
-
-BASE = "tiny-base"
-
-
-def version(name: str, semver: str, sequence: int) -> Version:
-    digest = "sha256:" + f"{sequence}" * 64
-    return Version(
-        tenant="local",
-        adapter=name,
-        semver=semver,
-        sequence=sequence,
-        digest=digest,
-        manifest=Manifest((BundleFile("adapter_config.json", 1, digest),)),
-        stage="development",
-        kind="lora",
-        base=BASE,
-        base_digest=digest,
-        rank=4,
-        bytes=1,
-        metadata={},
-        created_at="2026-01-31T09:30:00.000000Z",
-        created_by="local",
-    )
-
-
-def snapshot() -> Snapshot:
-    """`new` never had a production version; `old` has its first in production and a second after it."""
-    views = [
-        AdapterView.of([version("new", "1.0.0", 1), version("new", "1.1.0", 2)], {}),
-        AdapterView.of([version("old", "1.0.0", 3), version("old", "1.1.0", 4)], {"production": 3, "champion": 4}),
-    ]
-    return Snapshot(1, {(view.tenant, view.name): view for view in views if view is not None})
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked, Decision
+from support.versions import BASE, snapshot, version
 
 
 def chosen(**asked: Any) -> Decision:
@@ -180,10 +148,3 @@ def test_several_adapters_and_one_beside_them_are_refused(asked: dict[str, str])
 def test_an_unknown_one_of_several_is_unknown_even_at_scale_zero(name: str, scale: float) -> None:
     with pytest.raises(UnknownModel):
         chosen(adapters=(("new", 0.5), (name, scale)))
-
-
-def test_every_one_of_several_must_be_for_this_base() -> None:
-    decision = chosen(adapters=(("new:1.0.0", 0.5), ("old:1.0.0", 0.5)))
-    require_servable(chosen(adapter_id="new:1.0.0"), base=BASE, base_digest="sha256:" + "1" * 64)
-    with pytest.raises(Refused, match=r"old:1\.0\.0 was pushed for"):
-        require_servable(decision, base=BASE, base_digest="sha256:" + "1" * 64)

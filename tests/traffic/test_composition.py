@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graftwork.errors import Refused
 from graftwork.traffic.composition import Composition
-from traffic.test_choice import version
+from support.versions import version
 
 VERSIONS = [version("a", "1.0.0", 1), version("a", "1.1.0", 2), version("b", "1.0.0", 3)]
 #: The bytes of a:1.0.0 under another name.

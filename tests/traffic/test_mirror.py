@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graftwork.registry.snapshot import Snapshot
-from graftwork.traffic.choice import Asked, Decision, choose
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked, Decision
 from graftwork.traffic.mirror import Mirror, mirrored_at, shadows_of
 from graftwork.traffic.rollouts.live import LiveRollouts
 from graftwork.traffic.routes.circumstances import Circumstances

@@ -17,11 +17,13 @@ from graftwork.gateway.services import Services, principal_of, tenant_of
 from graftwork.gateway.signature import Signature
 from graftwork.gateway.turns import decided, name_of
 from graftwork.protocol.adapters import AdapterFields
-from graftwork.traffic.choice import Asked, choose, require_servable
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked
 from graftwork.traffic.handle import handle_of
 from graftwork.traffic.rollouts.ended import EndedRollouts
 from graftwork.traffic.rollouts.live import LiveRollouts
 from graftwork.traffic.routes.table import RouteTable
+from graftwork.traffic.servable import require_servable
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ async def choose_for(request: Request, services: Services, body: AdapterFields) 
     engine = services.engine.get()
     base_digest = engine.outline.weights_digest
     draft.chose(decision, base_digest)
-    require_servable(decision, base=services.base, base_digest=base_digest)
+    require_servable(decision.versions, base=services.base, base_digest=base_digest)
     if session is not None and decision.turn is not None:
         services.sessions.take(session, decision.turn, draft.kept_user)
     debug = request.headers.get("x-graftwork-debug") is not None

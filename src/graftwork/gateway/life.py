@@ -18,7 +18,9 @@ from graftwork.gateway.engine_slot import Pin
 from graftwork.gateway.services import Services
 from graftwork.gateway.turns import keep_swept
 from graftwork.registry.snapshot import SnapshotReader
-from graftwork.traffic.choice import Asked, choose, require_servable
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked
+from graftwork.traffic.servable import require_servable
 
 #: How often a server looks by itself whether another process has changed the registry, in seconds.
 LOOK_S = 1.0
@@ -79,5 +81,5 @@ def _pinned(services: Services, reference: str) -> AdapterHandle:
     asked = Asked(adapter_id=reference)
     found = choose(asked, tenant=LOCAL, base=services.base, versions=services.snapshots.current())
     assert found.version is not None, "an explicit adapter never means the base"
-    require_servable(found, base=services.base, base_digest=services.engine.get().outline.weights_digest)
+    require_servable(found.versions, base=services.base, base_digest=services.engine.get().outline.weights_digest)
     return AdapterHandle(found.version.digest, LOCAL, found.model)

@@ -15,9 +15,11 @@ from graftwork.gateway.openapi import inference
 from graftwork.gateway.services import Services, services_of, tenant_of
 from graftwork.protocol.answers import ModelInfo, ModelList
 from graftwork.registry.versions import Version
-from graftwork.traffic.choice import Asked, choose, require_allowed
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked
 from graftwork.traffic.routes.route import Route
 from graftwork.traffic.routes.table import RouteTable
+from graftwork.traffic.servable import require_allowed
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], default_response_class=Response)
 

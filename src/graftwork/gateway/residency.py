@@ -29,7 +29,9 @@ from graftwork.protocol.registry_answers import ResidencyList, VersionResidency
 from graftwork.protocol.residency import LoadBody, UnloadBody, UnpinBody
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
-from graftwork.traffic.choice import Asked, Decision, choose, require_servable
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked, Decision
+from graftwork.traffic.servable import require_servable
 
 router = APIRouter(tags=["residency"], dependencies=[Depends(refuse_foreign_origin)], default_response_class=Response)
 
@@ -125,7 +127,7 @@ def follow(slot: EngineSlot, before: Snapshot, after: Snapshot) -> None:
 async def _load(request: Request, name: str, *, pin: bool) -> Response:
     services, body = services_of(request), await _body(request, LoadBody)
     decision, engine = _decide(services, request, name, body.reference), services.engine.get()
-    require_servable(decision, base=services.base, base_digest=engine.outline.weights_digest)
+    require_servable(decision.versions, base=services.base, base_digest=engine.outline.weights_digest)
     item = _Item.of(decision)
     there = await unless_gone(request.receive, engine.load(item.handle, pin=pin, wait_s=body.wait_s))
     if pin:

@@ -11,7 +11,7 @@ from graftwork.protocol.adapters import AdapterFields
 from graftwork.protocol.chat import ChatRequest, Message
 from graftwork.protocol.completions import CompletionRequest
 from graftwork.protocol.routes import Limits, Range
-from graftwork.traffic.choice import Decision
+from graftwork.traffic.decision import Decision
 from graftwork.traffic.routes.defaults import NO_DEFAULTS, within
 
 Fields = TypeVar("Fields", bound=AdapterFields)

@@ -7,7 +7,7 @@ from datetime import datetime
 from email.utils import format_datetime
 from typing import Any
 
-from graftwork.traffic.choice import Decision
+from graftwork.traffic.decision import Decision
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from graftwork.gateway.resources import ResourceDoors
 from graftwork.gateway.services import Services
 from graftwork.protocol.resource_answers import TaskAnswer, TaskList, TaskRevisions
 from graftwork.protocol.tasks import TaskSpec
-from graftwork.traffic.choice import Asked, choose
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked
 from graftwork.traffic.routes.table import RouteTable
 from graftwork.traffic.tasks.result import grammar_of
 from graftwork.traffic.tasks.tasks import TASK, Task

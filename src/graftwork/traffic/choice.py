@@ -20,13 +20,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from graftwork.access.names import DEFAULT, GRAMMAR, MAX_LENGTH
-from graftwork.errors import InvalidRequest, NotFound, Refused, RouteRefused, UnknownModel
+from graftwork.errors import InvalidRequest, NotFound, RouteRefused, UnknownModel
 from graftwork.registry.reference import Newest, Reference, parse_reference
-from graftwork.registry.rules.policy import forbid
 from graftwork.registry.versions import Version
 from graftwork.traffic.composition import Composition
-from graftwork.traffic.decision import Asked as Asked
-from graftwork.traffic.decision import Decision as Decision
+from graftwork.traffic.decision import Asked, Decision
 from graftwork.traffic.live_arms import LiveArm, LiveArms, all_answering, answering, point_in
 from graftwork.traffic.mirror import shadows_of
 from graftwork.traffic.routes.arms import USER, Arm, pick
@@ -75,30 +73,6 @@ def choose(
     """
     made = _Choice(asked, tenant, base, versions, routes, rollouts, endings).made()
     return made if made.rollout is None or rollouts is None else _mirrored(made, asked, tenant, versions, rollouts)
-
-
-def require_servable(decision: Decision, *, base: str, base_digest: str) -> None:
-    """Make sure that the policy lets what was chosen serve, and that it was pushed for the weights that run here.
-
-    Shapes alone would not tell of other weights.
-
-    Raises:
-        Forbidden: with what the policy demands and the version lacks.
-        Refused: naming both bases.
-    """
-    for version in decision.versions:
-        require_allowed(version)
-        if version.base_digest == base_digest:
-            continue
-        raise Refused(
-            f"{version.label} was pushed for the base {version.base} ({version.base_digest[:19]}), but this server "
-            f"runs {base} ({base_digest[:19]}). Push the adapter again on this base, or serve it on its own."
-        )
-
-
-def require_allowed(version: Version) -> None:
-    """Raises Forbidden where the policy does not let the version serve."""
-    forbid(f"The policy forbids to serve {version.label}", version.forbidden)
 
 
 @dataclass(frozen=True)

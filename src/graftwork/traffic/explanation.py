@@ -6,7 +6,8 @@ from typing import Any
 
 from graftwork.errors import GraftworkError, NotFound, RouteRefused
 from graftwork.protocol.routes import Defaults
-from graftwork.traffic.choice import Asked, Resolver, choose
+from graftwork.traffic.choice import Resolver, choose
+from graftwork.traffic.decision import Asked
 from graftwork.traffic.live_arms import LiveArms, point_in
 from graftwork.traffic.routes.arms import Arm
 from graftwork.traffic.routes.circumstances import Circumstances

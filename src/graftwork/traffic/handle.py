@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graftwork.engine.request import AdapterHandle
-from graftwork.traffic.choice import Decision
+from graftwork.traffic.decision import Decision
 
 
 def handle_of(decision: Decision, tenant: str) -> AdapterHandle | None:

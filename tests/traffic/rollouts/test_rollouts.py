@@ -14,7 +14,8 @@ from graftwork.errors import Conflict, Forbidden, Held, InvalidRequest, NotFound
 from graftwork.registry.idempotency import Once
 from graftwork.registry.retention.deletion import Deletions
 from graftwork.registry.snapshot import read_snapshot
-from graftwork.traffic.choice import Asked, choose
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked
 from graftwork.traffic.rollouts.live import LiveRollouts
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from support.rollouts import PARTS, Bench, canary, hold, spec, weight

@@ -14,14 +14,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from graftwork.errors import InvalidRequest, NotFound, RouteRefused, UnknownModel
-from graftwork.traffic.choice import Asked, Decision, choose
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked, Decision
 from graftwork.traffic.live_arms import LiveArm, point_in
 from graftwork.traffic.routes.arms import pick
 from graftwork.traffic.routes.circumstances import UNKNOWN, Circumstances
 from graftwork.traffic.routes.table import RouteTable
 from graftwork.traffic.split import Slice, slices_of
+from support.versions import BASE, snapshot
 from traffic.routes.test_route import route, rule
-from traffic.test_choice import BASE, snapshot
 
 USERS = tuple(replace(UNKNOWN, user=f"user-{number}") for number in range(10_000))
 

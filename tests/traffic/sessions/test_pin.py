@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.view import AdapterView
-from graftwork.traffic.choice import Asked, Decision, choose
+from graftwork.traffic.choice import choose
+from graftwork.traffic.decision import Asked, Decision
 from graftwork.traffic.live_arms import LiveArm
 from graftwork.traffic.resize import resize
 from graftwork.traffic.routes.circumstances import Circumstances
 from graftwork.traffic.routes.table import RouteTable
 from graftwork.traffic.sessions.pin import Ending, Pin, Place, session_key
 from graftwork.traffic.split import Slice
+from support.versions import BASE, snapshot, version
 from traffic.routes.test_route import route, rule
-from traffic.test_choice import BASE, snapshot, version
 
 STABLE, CANARY, OTHER = (f"sha256:{number}" + f"{number}" * 63 for number in (3, 4, 5))
 ALL_STABLE = (Slice("stable", 0.0, 1.0),)

@@ -19,7 +19,6 @@ from graftwork.protocol.rollouts import RolloutSpec
 from graftwork.registry.idempotency import Once, keep, recall
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.versions import Version
-from graftwork.traffic.choice import require_allowed
 from graftwork.traffic.rollouts import pointer, rows
 from graftwork.traffic.rollouts.advance import (
     Action,
@@ -39,6 +38,7 @@ from graftwork.traffic.rollouts.plan import STABLE, Plan, pinned
 from graftwork.traffic.rollouts.ports import Judge
 from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout
 from graftwork.traffic.rollouts.subjects import subject_of
+from graftwork.traffic.servable import require_allowed
 
 #: Who does what a plan says, in events.
 CONTROLLER: Final = "rollout-controller"
