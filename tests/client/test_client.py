@@ -1,4 +1,4 @@
-"""The client: every verb, streams that can be left, errors as our own, nothing left running."""
+"""The client: every verb, errors as our own, nothing left running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from graftwork.client import Client
 from graftwork.errors import (
     Conflict,
-    GenerationFailed,
     InvalidRequest,
     NotFound,
     Refused,
@@ -20,7 +19,7 @@ from graftwork.errors import (
     UnknownModel,
 )
 from graftwork.settings import Settings
-from graftwork.testing import FAKE_BASE, write_lora
+from graftwork.testing import write_lora
 from support.served import Served
 from support.waiting import eventually
 
@@ -30,36 +29,6 @@ def test_nothing_runs_after_close(served: Served) -> None:
     served.client.adapters()
     served.http.close()
     eventually(lambda: threading.active_count() <= before)  # they are told to end, and not waited for
-
-
-def test_chat_streams_word_by_word(served: Served) -> None:
-    served.engine.pause_after = 2
-    with served.client.chat("hello big world", stream=True) as stream:
-        texts = iter(stream)
-        assert [next(texts), next(texts)] == [FAKE_BASE, " says:"]
-        served.engine.gate.set()
-        assert list(texts) == [" hello", " big", " world"]
-        answer = stream.answer
-    assert (answer.text, answer.model, answer.finish_reason) == (
-        "fake-base says: hello big world",
-        FAKE_BASE,
-        "stop",
-    )
-    assert answer.usage["completion_tokens"] == 5
-    assert answer.graftwork["arm"] == "base"
-
-
-def test_leaving_a_stream_aborts_its_generation(served: Served) -> None:
-    served.engine.pause_after = 1
-    with served.client.chat("hello", stream=True) as stream:
-        next(iter(stream))
-    assert len(served.engine.aborted) == 1
-
-
-def test_complete_takes_text_and_token_ids(served: Served) -> None:
-    assert served.client.complete("once").text == "fake-base says: once"
-    assert served.client.complete([1, 2]).text == "fake-base says: 1,2"
-    assert "".join(served.client.complete("once", stream=True)) == "fake-base says: once"
 
 
 def test_push_uploads_only_what_is_missing(served: Served, tmp_path: Path) -> None:
@@ -138,16 +107,6 @@ def test_a_name_of_dots_asks_of_nothing_that_lies_above(served: Served, name: st
         with pytest.raises(InvalidRequest, match="dots"):
             ask()
     assert served.http.get("/api/v1/audit/head").json() == before
-
-
-def test_a_failure_midway_is_raised_where_the_stream_is_read(served: Served) -> None:
-    served.engine.failures[FAKE_BASE] = GenerationFailed("NaN in row 3")
-    served.engine.fail_after = 1
-    with (
-        served.client.chat("x", stream=True) as stream,
-        pytest.raises(GenerationFailed, match="NaN in row 3"),
-    ):
-        list(stream)
 
 
 def test_nobody_there_is_unavailable_and_says_where() -> None:

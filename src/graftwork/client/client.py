@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
@@ -14,13 +14,13 @@ import httpx
 from graftwork.adapters.files.json_file import CONFIG_NAME
 from graftwork.artifacts.bundle import Manifest
 from graftwork.client.analyses import Analyses
-from graftwork.client.answers import Answer, AnswerStream
 from graftwork.client.bases import Bases
 from graftwork.client.declared import Declared
 from graftwork.client.documents import Documents
 from graftwork.client.evaluations import Evaluations
 from graftwork.client.events import Events
 from graftwork.client.folders import bring
+from graftwork.client.inference import InferenceClient
 from graftwork.client.lifecycle import Lifecycle
 from graftwork.client.lifespan import ASGIApp
 from graftwork.client.lineage import LineageClient
@@ -41,14 +41,13 @@ from graftwork.client.webhooks import Webhooks
 from graftwork.client.wire import Json, Wire
 from graftwork.errors import Refused
 from graftwork.protocol.errors import error_from
-from graftwork.protocol.structured import AnswerForm
 from graftwork.registry.reference import parse_reference
 
 #: Folders that a refusal names at most.
 _SUGGESTED = 3
 
 
-class Client:
+class Client(InferenceClient):
     """Speaks to a server at `url`, or to an ASGI `app` in this process, without sockets and without threads.
 
     `api_key` says who you are; where it is not given, GRAFTWORK_API_KEY does to a server. `http` is an httpx.Client of
@@ -72,7 +71,7 @@ class Client:
     ) -> None:
         if api_key is None and url is not None:
             api_key = os.environ.get("GRAFTWORK_API_KEY") or None
-        self._wire = Wire(url, app, http, timeout_s, api_key)
+        super().__init__(Wire(url, app, http, timeout_s, api_key))
         self.evaluations = Evaluations(self._wire)
         self.bases = Bases(self._wire)
         self.analyses = Analyses(self._wire)
@@ -253,106 +252,6 @@ class Client:
             report |= verify_signatures(self.signatures, versions, public_key)
         return report
 
-    # Inference
-
-    def models(self) -> list[Json]:
-        """What `model` may name: the base and the adapters."""
-        data: list[Json] = self._wire.json("GET", "/v1/models")["data"]
-        return data
-
-    @overload
-    def chat(
-        self,
-        messages: str | Sequence[Mapping[str, Any]],
-        *,
-        model: str = "",
-        stream: Literal[False] = False,
-        structured_outputs: AnswerForm | None = None,
-        **options: Any,
-    ) -> Answer: ...
-
-    @overload
-    def chat(
-        self,
-        messages: str | Sequence[Mapping[str, Any]],
-        *,
-        model: str = "",
-        stream: Literal[True],
-        structured_outputs: AnswerForm | None = None,
-        **options: Any,
-    ) -> AnswerStream: ...
-
-    def chat(
-        self,
-        messages: str | Sequence[Mapping[str, Any]],
-        *,
-        model: str = "",
-        stream: bool = False,
-        structured_outputs: AnswerForm | None = None,
-        **options: Any,
-    ) -> Answer | AnswerStream:
-        """The assistant's next message; `options` are OpenAI's fields (temperature, max_tokens, tools, stop, …).
-
-        With `structured_outputs` the answer is what they say: `{"json": schema}`, `{"regex": …}`, `{"choice": […]}`.
-        """
-        turns = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
-        return self._generate(
-            "/v1/chat/completions", {**options, **_form(structured_outputs), "messages": turns, "model": model}, stream
-        )
-
-    @overload
-    def complete(
-        self,
-        prompt: str | Sequence[int],
-        *,
-        model: str = "",
-        stream: Literal[False] = False,
-        structured_outputs: AnswerForm | None = None,
-        **options: Any,
-    ) -> Answer: ...
-
-    @overload
-    def complete(
-        self,
-        prompt: str | Sequence[int],
-        *,
-        model: str = "",
-        stream: Literal[True],
-        structured_outputs: AnswerForm | None = None,
-        **options: Any,
-    ) -> AnswerStream: ...
-
-    def complete(
-        self,
-        prompt: str | Sequence[int],
-        *,
-        model: str = "",
-        stream: bool = False,
-        structured_outputs: AnswerForm | None = None,
-        **options: Any,
-    ) -> Answer | AnswerStream:
-        """The continuation of one prompt, text or token ids."""
-        given = prompt if isinstance(prompt, str) else list(prompt)
-        return self._generate(
-            "/v1/completions", {**options, **_form(structured_outputs), "prompt": given, "model": model}, stream
-        )
-
-    def _generate(self, path: str, body: Json, stream: bool) -> Answer | AnswerStream:
-        if stream:
-            body = {"stream_options": {"include_usage": True}, **body, "stream": True}
-            return AnswerStream(self._wire.send("POST", path, json=body, stream=True))
-        answer = self._wire.json("POST", path, json=body)
-        choice = answer["choices"][0]
-        message = choice["message"] if "message" in choice else {"content": choice["text"]}
-        return Answer(
-            message["content"] or "",
-            answer["model"],
-            choice["finish_reason"],
-            answer["usage"],
-            answer["graftwork"],
-            tuple(message.get("tool_calls", ())),
-        )
-
     # The server
 
     def whoami(self) -> Json:
@@ -388,10 +287,6 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _form(structured_outputs: AnswerForm | None) -> Json:
-    return {} if structured_outputs is None else {"structured_outputs": structured_outputs}
 
 
 def _adapter(name: str) -> str:
