@@ -6,7 +6,6 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,20 +21,19 @@ from graftwork.client.importing import check_signatures, metadata_of, named
 from graftwork.client.pushes import pieces_below
 from graftwork.client.sources import opened
 from graftwork.db import Database
+from graftwork.embedded.answer import Answer
+from graftwork.embedded.question import Adapter, Input, read_adapter, read_prompt, read_wishes
 from graftwork.engine.async_engine import AsyncEngine
 from graftwork.engine.create import create_engine
 from graftwork.engine.grammar import Grammar
 from graftwork.engine.pooled import probabilities, vector
 from graftwork.engine.request import (
     AdapterHandle,
-    Caller,
-    ChatPrompt,
     Delta,
     GenerationRequest,
     Pooled,
     Pooling,
     PoolingRequest,
-    Prompt,
 )
 from graftwork.engine.residency import Residency
 from graftwork.engine.sampling_params import SamplingParams
@@ -43,7 +41,6 @@ from graftwork.errors import InvalidRequest, NotFound, Unavailable
 from graftwork.models.base import PreparedBase
 from graftwork.models.base_identity import identify_base
 from graftwork.models.prepare import prepare_base
-from graftwork.protocol.adapters import MAX_ADAPTERS, MOST_PRIORITY, ScaledAdapter, read_salt
 from graftwork.protocol.structured import AnswerForm, form_of
 from graftwork.registry.bases import Bases
 from graftwork.registry.lifecycle import Lifecycle
@@ -54,32 +51,11 @@ from graftwork.registry.version_files import VersionFiles
 from graftwork.registry.versions import Version
 from graftwork.settings import Settings
 from graftwork.traffic.choice import choose
-from graftwork.traffic.decision import Asked, Decision
+from graftwork.traffic.decision import Decision
 from graftwork.traffic.handle import handle_of
 from graftwork.traffic.servable import require_servable
 
 T = TypeVar("T")
-
-#: A chat of one user message, a whole chat, or token ids to continue.
-Input = str | Sequence[Mapping[str, Any]] | Sequence[int]
-#: A reference; several with scales, which answer together; None is the base.
-Adapter = str | Sequence[tuple[str, float]] | None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A whole answer and who gave it: `model` is `name:1.4.0`, or the base's name."""
-
-    text: str
-    model: str
-    digest: str
-    finish_reason: str
-    prompt_tokens: int
-    completion_tokens: int
-    #: Of the prompt's tokens, those that an earlier request has left behind and nobody computed again.
-    cached_tokens: int = 0
-    #: Versions that should no longer be used, and what to use instead.
-    deprecated: tuple[str, ...] = ()
 
 
 class Engine:
@@ -305,29 +281,24 @@ class Engine:
         self, prompt: Input, adapter: Adapter, form: AnswerForm | None, params: Mapping[str, Any]
     ) -> tuple[GenerationRequest, Decision]:
         decision = self._decide(adapter)
-        handle, asked = handle_of(decision, LOCAL), dict(params)
-        own, salt = _use_own(asked.pop("companions", "adapter")), _salt(asked.pop("cache_salt", None))
-        priority = _priority(asked.pop("priority", 0))
-        if handle is not None and own:
-            asked = self._runner.run(self._engine.companions(handle)).defaults.sampling() | asked
+        handle, wishes = handle_of(decision, LOCAL), read_wishes(params)
+        sampling = wishes.sampling
+        if handle is not None and wishes.companions:
+            sampling = {**self._runner.run(self._engine.companions(handle)).defaults.sampling(), **sampling}
         found = form_of(form) if form is not None else None
         request = GenerationRequest(
             secrets.token_hex(8),
-            _prompt(prompt),
-            SamplingParams(**asked),
+            read_prompt(prompt),
+            SamplingParams(**sampling),
             handle,
-            companions=own,
-            caller=Caller(LOCAL, priority=priority, salt=salt),
+            companions=wishes.companions,
+            caller=wishes.caller,
             grammar=Grammar(*found) if found is not None else None,
         )
         return request, decision
 
     def _decide(self, adapter: Adapter) -> Decision:
-        if adapter is None or isinstance(adapter, str):
-            asked = Asked(adapter_id=adapter)
-        else:
-            asked = Asked(adapters=_pairs(adapter))
-        decision = choose(asked, tenant=LOCAL, base=self.base, versions=self._snapshots.current())
+        decision = choose(read_adapter(adapter), tenant=LOCAL, base=self.base, versions=self._snapshots.current())
         require_servable(decision.versions, base=self.base, base_digest=self._engine.outline.weights_digest)
         return decision
 
@@ -350,53 +321,8 @@ async def _together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _use_own(companions: object) -> bool:
-    if companions not in ("adapter", "base"):
-        raise InvalidRequest(f"companions is {companions!r}; it must be 'adapter' or 'base'.", field="companions")
-    return companions == "adapter"
-
-
-def _salt(given: object) -> str:
-    try:
-        return read_salt(given) or ""
-    except ValueError as error:
-        raise InvalidRequest(f"cache_salt {error}.", field="cache_salt") from error
-
-
-def _priority(given: object) -> int:
-    if type(given) is not int or not -MOST_PRIORITY <= given < MOST_PRIORITY:
-        raise InvalidRequest(f"priority is {given!r}; it must be a whole number of 32 bits.", field="priority")
-    return given
-
-
-def _pairs(adapters: Sequence[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    try:
-        asked = [ScaledAdapter.model_validate({"ref": ref, "scale": scale}) for ref, scale in adapters]
-        if len(asked) > MAX_ADAPTERS:
-            raise ValueError(f"there are {len(asked)} of them; at most {MAX_ADAPTERS} answer together")
-    except (TypeError, ValueError) as error:
-        raise InvalidRequest(
-            f"adapter is a reference, or a list of (reference, scale) pairs: {str(error).splitlines()[-1].strip()}",
-            field="adapter",
-        ) from error
-    return tuple((one.ref, one.scale) for one in asked)
-
-
 async def _next(deltas: AsyncGenerator[Delta]) -> Delta | None:
     return await anext(deltas, None)
-
-
-def _prompt(given: Input) -> Prompt:
-    if isinstance(given, str):
-        return ChatPrompt(({"role": "user", "content": given},))
-    items = tuple(given) if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray) else ()
-    if not items:
-        raise InvalidRequest("The prompt is empty, or not text.", field="prompt")
-    if all(isinstance(item, Mapping) for item in items):
-        return ChatPrompt(tuple(item for item in items if isinstance(item, Mapping)))
-    if all(type(item) is int for item in items):
-        return tuple(item for item in items if isinstance(item, int))
-    raise InvalidRequest("A prompt is a text, a list of messages, or a list of token ids.", field="prompt")
 
 
 def _record(bases: Bases, base: PreparedBase, tenant: str, actor: str) -> None:
