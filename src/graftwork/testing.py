@@ -28,7 +28,7 @@ from graftwork.engine.request import (
 )
 from graftwork.engine.residency import Residency
 from graftwork.engine.tool_formats import TOOL_FORMATS, ToolFormat
-from graftwork.errors import Conflict, InvalidRequest
+from graftwork.errors import Conflict, GraftworkError, InvalidRequest
 
 FAKE_BASE = "fake-base"
 _PARTS = ("q_proj", "v_proj")
@@ -116,6 +116,8 @@ class FakeEngine:
     delays: dict[str, float] = field(default_factory=dict)
     #: Words after which an answer waits for `gate`; None never waits.
     pause_after: int | None = None
+    #: The same for answers under these labels alone.
+    pauses_of: dict[str, int] = field(default_factory=dict)
     ready: bool = False
     #: Classes of the adapter with this label: its head.
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -131,6 +133,7 @@ class FakeEngine:
         self.retried: list[str] = []
         self.anticipated: list[tuple[str, AdapterHandle]] = []
         self._resident: dict[str, AdapterHandle] = {}
+        self._failed: dict[str, Residency] = {}
         self.gate = asyncio.Event()
         self._running: dict[str, str] = {}
         self._most_adapters = 0
@@ -144,7 +147,10 @@ class FakeEngine:
 
     async def load(self, handle: AdapterHandle, *, pin: bool = False, wait_s: float | None = None) -> bool:
         if (failure := self.failures.get(handle.label)) is not None:
+            if isinstance(failure, GraftworkError):
+                self._failed[handle.digest] = Residency(handle.tenant, handle.label, "failed", error=failure)
             raise failure
+        self._failed.pop(handle.digest, None)
         self.loaded.append(handle)
         if wait_s == 0 and handle.digest not in self._resident:
             return False
@@ -165,6 +171,7 @@ class FakeEngine:
         return rows
 
     def retry(self, digest: str) -> None:
+        self._failed.pop(digest, None)
         self.retried.append(digest)
 
     def moved(self, before: str, after: AdapterHandle) -> None:
@@ -172,7 +179,7 @@ class FakeEngine:
 
     def residency(self) -> Mapping[str, Residency]:
         rows = Counter(self._running.values())
-        return {
+        return self._failed | {
             digest: Residency(one.tenant, one.label, "resident", 1, digest in self.pinned, rows[digest])
             for digest, one in self._resident.items()
         }
@@ -248,7 +255,8 @@ class FakeEngine:
 
     async def _step(self, index: int, label: str) -> None:
         await asyncio.sleep(self.delays.get(label, 0))
-        if self.pause_after is not None and index >= self.pause_after:
+        pause = self.pauses_of.get(label, self.pause_after)
+        if pause is not None and index >= pause:
             await self.gate.wait()
         if label in self.failures and index >= self.fail_after:
             raise self.failures[label]

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from graftwork.access.tenants import LOCAL
 from graftwork.client import Client
-from graftwork.errors import GenerationFailed, NotFound
+from graftwork.errors import GenerationFailed, NotFound, Refused, Unavailable
 from graftwork.gateway import shadowing
 from graftwork.gateway.app import build_app
 from graftwork.gateway.services import Services
@@ -194,7 +194,8 @@ def test_a_slow_a_failing_and_a_hanging_version_change_nothing_for_who_asks(star
         made.engine.delays[TWO] = 0.02
         slow = timed()
         eventually(lambda: made.ends().get("compared", 0) >= 1)
-        made.engine.delays[TWO] = math.inf
+        made.engine.delays.clear()
+        made.engine.pauses_of[TWO] = 2
         hanging = timed()
         eventually(lambda: made.ends().get("timed_out", 0) >= 1)
         assert max(failing, slow, hanging) < 0.1
@@ -207,6 +208,41 @@ def test_a_slow_a_failing_and_a_hanging_version_change_nothing_for_who_asks(star
         assert (pair["errors"], pair["timeouts"]) == (made.ends()["failed"], made.ends()["timed_out"])
         assert made.client.predictions.usage()[0]["requests"] == 120
         assert made.client.predictions.usage()[0]["errors"] == 0
+
+
+def test_a_copy_that_only_waited_for_its_turn_says_nothing_of_its_version(start: Callable[..., Any]) -> None:
+    with start(shadow_timeout_s=0.1) as made:
+        made.engine.pauses_of[TWO] = 0
+        made.ask(n=2)
+        eventually(lambda: made.ends() == {"no_turn": 1})
+        assert made.client.shadows.list() == []
+        made.engine.pauses_of[TWO] = 1
+        made.ask()
+        (diff,) = made.diffs(1)
+        assert (diff["outcome"], diff["error"], diff["shadow_output_tokens"]) == ("timeout", "timed_out", 1)
+        assert made.ends() == {"no_turn": 1, "timed_out": 1}
+
+
+def test_a_version_that_left_memory_while_its_copy_waited_has_timed_out(start: Callable[..., Any]) -> None:
+    with start(shadow_timeout_s=0.3) as made:
+        made.engine.pauses_of[TWO] = 0
+        made.ask()
+        eventually(lambda: made.copies())
+        made.engine.failures[TWO] = Unavailable("not now")
+        del made.engine._resident[made.client.show(TWO)["digest"]]
+        eventually(lambda: made.ends() == {"timed_out": 1})
+
+
+def test_a_version_that_cannot_be_loaded_has_failed(mirrored: Mirrored) -> None:
+    digest = mirrored.client.show(TWO)["digest"]
+    mirrored.engine.failures[TWO] = Refused(f"The adapter {TWO} cannot be served.")
+    del mirrored.engine._resident[digest]
+    with pytest.raises(Refused):
+        mirrored.client.load(TWO)
+    mirrored.ask()
+    (diff,) = mirrored.diffs(1)
+    assert (diff["outcome"], diff["error"]) == ("error", "refused")
+    assert mirrored.ends() == {"failed": 1} and mirrored.copies() == []
 
 
 def test_what_nobody_answered_whole_is_not_compared(mirrored: Mirrored) -> None:

@@ -33,8 +33,9 @@ from graftwork.traffic.shadows.diffs import Diffs
 
 log = logging.getLogger(__name__)
 
-#: What came of a copy. `skipped` is what cannot be copied, or not here; `dropped` what there was no room or time for.
-End = Literal["compared", "failed", "timed_out", "skipped", "dropped", "lost"]
+#: What came of a copy. `skipped` is what cannot be copied, or not here; `dropped` what there was no room or time for;
+#: `no_turn` what waited in the engine, behind callers, until its time was over: that is nothing the version has done.
+End = Literal["compared", "failed", "timed_out", "skipped", "dropped", "no_turn", "lost"]
 
 #: How long nobody is to have been answered before a copy begins, in seconds: whoever asks one thing after the other
 #: should not find copies in between.
@@ -195,15 +196,20 @@ class Shadowing:
         if engine is None:
             return "dropped"
         here = engine.residency().get(handle.digest)
-        if here is None or here.state != "resident":  # a load would want room that callers may need
+        broken = None if here is None or isinstance(here.error, Unavailable) else here.error  # it cannot be loaded
+        if broken is None and not _resident(engine, handle):  # a load would want room that callers may need
             return "skipped"
         began, rows, error = time.perf_counter(), AnswerRows(0), None
         try:
+            if broken is not None:
+                raise broken
             async with asyncio.timeout(self._timeout_s):
                 requests = [_aside(one) for one in await copy.again(handle)]
                 rows = AnswerRows(len(requests))
                 await self._answer(engine, requests, rows)
         except (TimeoutError, TimedOut):
+            if not rows.under_way and _resident(engine, handle):
+                return "no_turn"
             error = TIMED_OUT
         except Unavailable:  # the server is full, or ends: nothing that the version has done
             return "dropped"
@@ -289,6 +295,11 @@ def _answered(side: Side, rows: AnswerRows) -> Side:
         mean_logprob=rows.mean_logprob,
         finish_reason=known_first(rows.finish_reasons),
     )
+
+
+def _resident(engine: GenerationEngine, handle: AdapterHandle) -> bool:
+    here = engine.residency().get(handle.digest)
+    return here is not None and here.state == "resident"
 
 
 def _aside(request: GenerationRequest) -> GenerationRequest:
