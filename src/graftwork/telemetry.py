@@ -178,7 +178,7 @@ class Telemetry:
         self.shadow_copies = Counter(
             "graftwork_shadow_copies_total",
             "Copies of requests to versions that shadow others: compared, failed or timed_out; skipped as they cannot "
-            "be made, dropped as there was no room or time for them, no_turn where the engine was busy with callers until "
+            "be made, dropped as there was no room or time for them, no_turn where callers kept the engine busy until "
             "their time was over, or lost as the database could not be used.",
             ("outcome",),
             registry=self.registry,

@@ -28,7 +28,7 @@ from graftwork.engine.request import (
 )
 from graftwork.engine.residency import Residency
 from graftwork.engine.tool_formats import TOOL_FORMATS, ToolFormat
-from graftwork.errors import Conflict, GraftworkError, InvalidRequest
+from graftwork.errors import Conflict, Damaged, InvalidRequest, Refused
 
 FAKE_BASE = "fake-base"
 _PARTS = ("q_proj", "v_proj")
@@ -147,7 +147,7 @@ class FakeEngine:
 
     async def load(self, handle: AdapterHandle, *, pin: bool = False, wait_s: float | None = None) -> bool:
         if (failure := self.failures.get(handle.label)) is not None:
-            if isinstance(failure, GraftworkError):
+            if isinstance(failure, Refused | Damaged):  # another attempt would fail too
                 self._failed[handle.digest] = Residency(handle.tenant, handle.label, "failed", error=failure)
             raise failure
         self._failed.pop(handle.digest, None)

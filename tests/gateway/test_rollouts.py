@@ -145,8 +145,7 @@ def test_candidates_are_in_memory_before_their_first_weight_and_both_arms_stay_t
 def test_a_candidate_that_cannot_be_loaded_is_aborted_and_nobody_was_answered_by_it(support: Served) -> None:
     support.engine.failures["support:2.0.0"] = Refused("It cannot be served.")
     start(support, HALF)
-    look(support)
-    assert models(support, 5) == {("support:1.0.0", "stable")}
+    assert (look(support)["status"], models(support, 5)) == ("aborted", {("support:1.0.0", "production")})
 
 
 def test_the_previous_version_is_kept_in_memory_while_the_one_in_production_is_there(support: Served) -> None:

@@ -228,7 +228,7 @@ def test_a_version_that_left_memory_while_its_copy_waited_has_timed_out(start: C
         made.engine.pauses_of[TWO] = 0
         made.ask()
         eventually(lambda: made.copies())
-        made.engine.failures[TWO] = Unavailable("not now")
+        made.engine.failures[TWO] = Unavailable("Not now.")
         del made.engine._resident[made.client.show(TWO)["digest"]]
         eventually(lambda: made.ends() == {"timed_out": 1})
 

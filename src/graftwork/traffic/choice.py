@@ -145,7 +145,7 @@ class _Choice:
             return replace(self._rolled_out(found, how) if len(arms) == 1 else found, **of_rule)
 
         def answering_now() -> Iterator[Decision]:
-            for arm in (one for one in arms if one.slices):
+            for arm in arms:
                 with suppress(NotFound):
                     found = self._armed(route.name, arm, point, how)
                     for one in self._arms_of(found, how) if len(arms) == 1 else [found]:

@@ -11,15 +11,19 @@ from graftwork.registry.versions import Version
 from graftwork.traffic.mirror import Mirror
 from graftwork.traffic.routes.arms import Arm
 from graftwork.traffic.servable import servable
-from graftwork.traffic.split import point_of
+from graftwork.traffic.split import Slice, point_of
 
 
 @dataclass(frozen=True)
 class LiveArm(Arm):
-    """One of a rollout's."""
+    """One of a rollout's, with the slices of [0, 1) whose keys it has."""
 
+    slices: tuple[Slice, ...]
     digest: str  #: what the reference must mean, or else somebody moved it meanwhile
     rollout: str  #: `support/3`: the third of its route
+
+    def has(self, point: float) -> bool:
+        return any(one.start <= point < one.end for one in self.slices)
 
 
 class LiveArms(Protocol):

@@ -21,7 +21,7 @@ def resize(slices: Sequence[Slice], shares: Mapping[str, float], *, stable: str)
     and in whatever order they are named; from one arm to another only where `stable` had too few.
 
     Args:
-        slices: cover [0, 1), as `resize` or `slices_of` made them.
+        slices: cover [0, 1), as `resize` made them.
         shares: of arms other than `stable`, at most 1 together.
     """
     held = _spans(slices)

@@ -20,7 +20,7 @@ from graftwork.traffic.live_arms import LiveArm, point_in
 from graftwork.traffic.routes.arms import pick
 from graftwork.traffic.routes.circumstances import UNKNOWN, Circumstances
 from graftwork.traffic.routes.table import RouteTable
-from graftwork.traffic.split import Slice, slices_of
+from graftwork.traffic.split import Slice
 from support.versions import BASE, snapshot
 from traffic.routes.test_route import route, rule
 
@@ -143,9 +143,9 @@ class Rollout:
     def arms(self, tenant: str, route: str) -> Sequence[LiveArm] | None:
         if route not in self._routes:
             return None
-        slices = slices_of([("candidate", 1.0), ("stable", 1.0)])
-        candidate = LiveArm("candidate", "old:1.1.0", slices[:1], "sha256:" + "4" * 64, "it/1")
-        return [candidate, LiveArm("stable", "old", slices[1:], self._digest, "it/1")]
+        low, high = (Slice("candidate", 0.0, 0.5),), (Slice("stable", 0.5, 1.0),)
+        candidate = LiveArm("candidate", "old:1.1.0", 0.5, low, "sha256:" + "4" * 64, "it/1")
+        return [candidate, LiveArm("stable", "old", 0.5, high, self._digest, "it/1")]
 
     def mirror(self, tenant: str, route: str) -> None:
         return None
@@ -181,7 +181,25 @@ def test_at_a_route_s_own_door_other_names_are_no_names() -> None:
     assert chosen(table, model=None, route=BASE).version is None
 
 
-def test_slices_of_arms_cover_everything_once() -> None:
-    arms = split(1, 3).by_name["local", "support"].arms
-    assert [(arm.name, arm.share) for arm in arms] == [("canary", 0.25), ("stable", 0.75)]
-    assert arms[0].slices == (Slice("canary", 0.0, 0.25),)
+def test_targets_that_lead_to_the_same_have_their_shares_too() -> None:
+    told = [{"reference": "old", "weight": weight} for weight in (1, 2, 3, 4)]
+    arms = route({"name": "split", "targets": told}).arms
+    found = [pick(arms, point).name for point in points("support")]
+    for arm, share in zip(arms, (0.1, 0.2, 0.3, 0.4), strict=True):
+        assert arm.share == share and abs(found.count(arm.name) / len(USERS) - share) < 0.02
+
+
+def test_an_arm_that_is_called_as_another_s_target_is_another() -> None:
+    told = [{"reference": "old:1.1.0", "arm": "old", "weight": 1}, {"reference": "old", "weight": 1}]
+    arms = route({"name": "split", "targets": told}).arms
+    found = [pick(arms, point).name for point in points("support")]
+    assert abs(found.count("old") / len(USERS) - 0.5) < 0.02
+
+
+def test_a_version_in_another_s_place_has_its_users_where_the_arm_has_a_name() -> None:
+    def where(reference: str) -> list[str]:
+        told = [{"reference": reference, "arm": "canary", "weight": 1}, {"reference": "old", "weight": 3}]
+        arms = route({"name": "split", "targets": told}).arms
+        return [pick(arms, point).name for point in points("support")]
+
+    assert where("old:1.1.0") == where("new:1.0.0")

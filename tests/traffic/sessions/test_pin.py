@@ -16,7 +16,7 @@ from graftwork.registry.view import AdapterView
 from graftwork.traffic.choice import choose
 from graftwork.traffic.decision import Asked, Decision
 from graftwork.traffic.live_arms import LiveArm
-from graftwork.traffic.resize import resize
+from graftwork.traffic.resize import resize, share_of
 from graftwork.traffic.routes.circumstances import Circumstances
 from graftwork.traffic.routes.table import RouteTable
 from graftwork.traffic.sessions.pin import Ending, Pin, Place, session_key
@@ -45,7 +45,7 @@ class Canary:
 
         def arm(name: str, reference: str, digest: str) -> LiveArm:
             own = tuple(one for one in self.slices if one.arm == name)
-            return LiveArm(name, reference, own, digest, f"old/{self.revision}")
+            return LiveArm(name, reference, share_of(own, name), own, digest, f"old/{self.revision}")
 
         return [arm("a", "old:1.1.0", CANARY), arm("b", "old:1.2.0", OTHER), arm("stable", "old@production", STABLE)]
 

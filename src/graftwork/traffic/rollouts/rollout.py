@@ -68,7 +68,7 @@ class Rollout:
         for name, version in self.by_arm:
             reference = self.spec["stable"] if name == STABLE else f"{version.adapter}@{version.digest}"
             own = tuple(one for one in self.state.slices if one.arm == name)
-            found.append(LiveArm(name, reference, own, version.digest, self.name))
+            found.append(LiveArm(name, reference, self.state.share(name), own, version.digest, self.name))
         return tuple(found)
 
     @cached_property

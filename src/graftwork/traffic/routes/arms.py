@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graftwork.protocol.routes import Target
-from graftwork.traffic.split import Slice, slices_of
+from graftwork.traffic.split import draw, shares
 
 #: What a sole or last target is called that has no name of its own.
 STABLE = "stable"
@@ -16,39 +16,38 @@ USER = "{user}"
 
 @dataclass(frozen=True)
 class Arm:
-    """A name, the reference that answers, and the slices of [0, 1) whose keys it has."""
+    """A name, the reference that answers, and its share of all keys, 0 to 1."""
 
     name: str
     reference: str
-    slices: tuple[Slice, ...]
-
-    @property
-    def share(self) -> float:
-        return sum(one.end - one.start for one in self.slices)
-
-    def has(self, point: float) -> bool:
-        return any(one.start <= point < one.end for one in self.slices)
+    share: float
 
 
-def arms_of(targets: Sequence[Target]) -> tuple[Arm, ...]:
-    """A rule's targets, in the order in which they were written; who is where does not depend on that order."""
+@dataclass(frozen=True)
+class RuleArm(Arm):
+    """One of a rule's targets."""
+
+    lot: str  #: what its keys are drawn under: its name if it has one of its own, else what it leads to
+
+
+def arms_of(targets: Sequence[Target]) -> tuple[RuleArm, ...]:
+    """A rule's targets, in the order in which they were written; who is where does not depend on that order.
+
+    Raises:
+        InvalidRequest: two have the same name.
+    """
     names = [one.arm or _name(index, len(targets)) for index, one in enumerate(targets)]
-    weighted = [(name, float(one.weight or 1)) for name, one in zip(names, targets, strict=True)]
-    slices = slices_of([weighted[index] for index in sorted(range(len(targets)), key=lambda one: _place(targets[one]))])
+    parts = shares([(name, float(one.weight or 1)) for name, one in zip(names, targets, strict=True)])
+    lots = [f"arm {one.arm}" if one.arm is not None else f"to {one.reference}" for one in targets]
     return tuple(
-        Arm(name, one.reference, tuple(piece for piece in slices if piece.arm == name))
-        for name, one in zip(names, targets, strict=True)
+        RuleArm(name, one.reference, parts[name], f"{lot} {lots[:index].count(lot)}")  # several may lead to the same
+        for index, (name, one, lot) in enumerate(zip(names, targets, lots, strict=True))
     )
 
 
-def pick(arms: Sequence[Arm], point: float) -> Arm:
+def pick(arms: Sequence[RuleArm], point: float) -> RuleArm:
     """The arm that has a point."""
-    return next(arm for arm in arms if arm.has(point))
-
-
-def _place(target: Target) -> tuple[bool, str]:
-    """Where its slices lie beside others': the stable one's last, the others' by their names, or what they lead to."""
-    return target.arm == STABLE, target.arm or target.reference
+    return arms[draw([(arm.lot, arm.share) for arm in arms], point)]
 
 
 def _name(index: int, count: int) -> str:

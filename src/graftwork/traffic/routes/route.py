@@ -8,7 +8,7 @@ from functools import cached_property
 
 from graftwork.protocol.routes import Defaults, Match, Refusal, RouteSpec
 from graftwork.traffic.resources.resource import Resource
-from graftwork.traffic.routes.arms import Arm, arms_of
+from graftwork.traffic.routes.arms import RuleArm, arms_of
 from graftwork.traffic.routes.circumstances import Circumstances
 from graftwork.traffic.routes.criteria import Criterion, criteria_of
 from graftwork.traffic.routes.defaults import NO_DEFAULTS, over
@@ -21,7 +21,7 @@ class Ruling:
     """The rule that a request meets, or none, with the defaults of it and of those that it fell through."""
 
     rule: str | None
-    arms: tuple[Arm, ...] = ()
+    arms: tuple[RuleArm, ...] = ()
     refusal: Refusal | None = None
     defaults: Defaults = NO_DEFAULTS
 
@@ -71,7 +71,7 @@ class Route(Resource[RouteSpec]):
             first += max(1, len(rule.matches))
 
     @property
-    def arms(self) -> tuple[Arm, ...]:
+    def arms(self) -> tuple[RuleArm, ...]:
         """Those of all rules."""
         return tuple(arm for arms in self._arms for arm in arms)
 
@@ -83,7 +83,7 @@ class Route(Resource[RouteSpec]):
         return _Index(self.spec)
 
     @cached_property
-    def _arms(self) -> tuple[tuple[Arm, ...], ...]:
+    def _arms(self) -> tuple[tuple[RuleArm, ...], ...]:
         return tuple(arms_of(rule.targets or ()) if rule.targets else () for rule in self.spec.rules)
 
 
