@@ -13,6 +13,7 @@ from graftwork.artifacts.keyring import Keyring
 from graftwork.db import Database
 from graftwork.db.lease import Held, Lease
 from graftwork.errors import GraftworkError
+from graftwork.gateway.in_thread import in_thread
 from graftwork.gateway.outgoing import Outgoing
 from graftwork.registry.webhooks.deliveries import Deliveries, Place
 from graftwork.registry.webhooks.outcome import Outcome
@@ -63,7 +64,7 @@ class Delivering:
             while True:
                 await asyncio.sleep(LOOK_S)
                 try:
-                    position = await asyncio.to_thread(self._position)
+                    position = await in_thread(self._position)
                     looks += 1
                     if more or position != seen or looks >= IDLE_LOOKS:
                         more = await self.look()
@@ -77,7 +78,7 @@ class Delivering:
 
     async def look(self) -> bool:
         """Queue what is wanted and begin to send what is due; whether anything is pending."""
-        places = await asyncio.to_thread(self._due)
+        places = await in_thread(self._due)
         busy = Counter(tenant for tenant, _ in self._sending)
         for place in places:
             key = place.tenant, place.webhook
@@ -99,7 +100,7 @@ class Delivering:
         await asyncio.gather(*self._sending.values(), return_exceptions=True)
         if self._held is not None:
             try:
-                await asyncio.to_thread(self._lease.release)
+                await in_thread(self._lease.release)
             except GraftworkError as error:  # it goes on a little later
                 log.info("The lease of webhooks was not given back: %s", error.message)
 
@@ -118,14 +119,14 @@ class Delivering:
         assert held is not None, "who has no lease finds no place"
         try:
             for _ in range(IN_A_ROW):
-                message = await asyncio.to_thread(self._deliveries.next_of, place)
+                message = await in_thread(self._deliveries.next_of, place)
                 if message is None:
                     return
                 if message.problem is not None:
                     outcome = Outcome(error=message.problem)
                 else:
                     outcome = await self._outgoing.send(message.url, message.headers, message.body)
-                status = await asyncio.to_thread(self._deliveries.settle, message.delivery, outcome, held)
+                status = await in_thread(self._deliveries.settle, message.delivery, outcome, held)
                 if status is None:
                     return
                 self._told(status)

@@ -15,6 +15,7 @@ from graftwork.db import Database
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import GraftworkError
 from graftwork.gateway.engine_slot import Pin
+from graftwork.gateway.in_thread import in_thread
 from graftwork.gateway.services import Services
 from graftwork.gateway.turns import keep_swept
 from graftwork.registry.snapshot import SnapshotReader
@@ -66,7 +67,7 @@ async def _look(snapshots: SnapshotReader) -> None:
     while True:
         await asyncio.sleep(LOOK_S)
         try:
-            await asyncio.to_thread(snapshots.current)
+            await in_thread(snapshots.current)
         except GraftworkError:
             pass  # whoever asks is told
         except Exception:

@@ -16,6 +16,7 @@ from graftwork.access.principal import Principal
 from graftwork.errors import GraftworkError, Unavailable
 from graftwork.gateway.draft import Draft
 from graftwork.gateway.errors import CLIENT_CLOSED_REQUEST, answer_error, sse_error
+from graftwork.gateway.in_thread import in_thread
 from graftwork.registry.snapshot import Snapshot
 from graftwork.telemetry import Telemetry
 from graftwork.traffic.decision import Asked
@@ -109,7 +110,7 @@ class Recorder:
         """Let go what is kept no longer, now and then, without end."""
         while True:
             try:
-                await asyncio.to_thread(self._records.sweep)
+                await in_thread(self._records.sweep)
             except GraftworkError:
                 pass  # the next time
             except Exception:

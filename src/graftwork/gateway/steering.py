@@ -12,6 +12,7 @@ from graftwork.db.lease import Lease
 from graftwork.db.time import DatabaseClock
 from graftwork.errors import GraftworkError
 from graftwork.gateway.engine_slot import EngineSlot
+from graftwork.gateway.in_thread import in_thread
 from graftwork.gateway.kept_warm import KeptWarm
 from graftwork.registry.snapshot import SnapshotReader
 from graftwork.traffic.gates.templates import Templates
@@ -42,7 +43,7 @@ class Steering:
         while True:
             await asyncio.sleep(LOOK_S)
             try:
-                snapshot = await asyncio.to_thread(self._snapshots.current)
+                snapshot = await in_thread(self._snapshots.current)
                 looks += 1
                 if snapshot is not seen or snapshot.part(LiveRollouts).by_route or looks >= IDLE_LOOKS:
                     await self.look()
@@ -54,8 +55,8 @@ class Steering:
 
     async def look(self) -> None:
         await self._kept.refresh()
-        await asyncio.to_thread(self._controller.look)
-        await asyncio.to_thread(self._promoter.look)
+        await in_thread(self._controller.look)
+        await in_thread(self._promoter.look)
 
     def close(self) -> None:
         """Let another server go on at once."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from graftwork.access.principal import Principal
 from graftwork.errors import GraftworkError
+from graftwork.gateway.in_thread import in_thread
 from graftwork.traffic.decision import Asked, Decision
 from graftwork.traffic.sessions.pin import session_key
 from graftwork.traffic.sessions.rows import Name
@@ -47,7 +48,7 @@ async def keep_swept(sessions: Sessions) -> None:
     while True:
         await asyncio.sleep(SWEEP_S)
         try:
-            await asyncio.to_thread(sessions.sweep)
+            await in_thread(sessions.sweep)
         except GraftworkError:
             pass  # the next time
         except Exception:
