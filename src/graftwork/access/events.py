@@ -18,6 +18,10 @@ from graftwork.db import Transaction
 from graftwork.db.schema import events
 from graftwork.protocol.canonical import canonical, parse
 
+# NOTE: made once, as every change asks for both.
+_LAST = select(events.c.position, events.c.hash).order_by(events.c.position.desc()).limit(1)
+_INSERT = events.insert()
+
 
 @dataclass(frozen=True)
 class Event:
@@ -51,7 +55,7 @@ def append(
     Raises:
         InvalidRequest: the payload is not JSON.
     """
-    last = tx.execute(select(events.c.position, events.c.hash).order_by(events.c.position.desc()).limit(1)).first()
+    last = tx.execute(_LAST).first()
     request_id = current_request_id()
     asked = {} if request_id is None else {REQUEST_ID: request_id}
     payload_text = canonical({**payload, **asked}, what="payload")
@@ -66,7 +70,7 @@ def append(
         "previous": last.hash if last else GENESIS,
     }
     row = sealed(body)
-    tx.execute(events.insert().values(row))
+    tx.execute(_INSERT, row)
     return Event(**{**row, "payload": parse(payload_text)})
 
 

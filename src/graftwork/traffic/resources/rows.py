@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, delete, func, or_, select, update
+from sqlalchemy import Row, Select, and_, bindparam, delete, func, or_, select, update
 
 from graftwork.db import Transaction
 from graftwork.db.schema import resource_revisions, resources
@@ -19,6 +19,24 @@ _OF_NAME = and_(
     resource_revisions.c.name == resources.c.name,
 )
 _LIVE = and_(_OF_NAME, resource_revisions.c.number == resources.c.revision)
+_COLUMNS = (resource_revisions, resources.c.updated_at, resources.c.updated_by)
+_KIND, _TENANT, _NAME = bindparam("of_kind"), bindparam("of_tenant"), bindparam("of_name")
+_OWN = and_(resources.c.kind == _KIND, resources.c.tenant == _TENANT, resources.c.name == _NAME)
+_EVERY = and_(
+    resource_revisions.c.kind == _KIND, resource_revisions.c.tenant == _TENANT, resource_revisions.c.name == _NAME
+)
+# NOTE: what each change asks is made once: making a statement takes longer than what it asks for.
+_FIND_LIVE = select(*_COLUMNS).join(resources, _LIVE).where(_OWN)
+_COUNT_LIVE = select(func.count()).select_from(resources).where(resources.c.kind == _KIND, resources.c.tenant == _TENANT)
+_NEWEST = select(func.coalesce(func.max(resource_revisions.c.number), 0)).where(_EVERY)
+_INSERT_REVISION, _INSERT_POINTER = resource_revisions.insert(), resources.insert()
+_AT = resources.c.revision == bindparam("before")
+_UPDATE_POINTER = (
+    update(resources)
+    .where(_OWN, _AT)
+    .values(revision=bindparam("after"), updated_at=bindparam("at"), updated_by=bindparam("by"))
+)
+_DELETE_POINTER = delete(resources).where(_OWN, _AT)
 
 
 def all_live(tx: Transaction, kind: Kind[Spec, Made]) -> Iterator[Made]:
@@ -33,7 +51,8 @@ def live_of(tx: Transaction, kind: Kind[Spec, Made], keys: Iterable[tuple[str, s
 
 
 def find_live(tx: Transaction, kind: Kind[Spec, Made], tenant: str, name: str) -> Made | None:
-    return next(live_of(tx, kind, [(tenant, name)]), None)
+    found = tx.execute(_FIND_LIVE, _key(kind, tenant, name)).first()
+    return None if found is None else _made(kind, found)
 
 
 def live_by_name(
@@ -45,16 +64,14 @@ def live_by_name(
 
 
 def count_live(tx: Transaction, kind: Kind[Any, Any], tenant: str) -> int:
-    own = and_(resources.c.kind == kind.word, resources.c.tenant == tenant)
-    return int(tx.execute(select(func.count()).select_from(resources).where(own)).scalar_one())
+    return int(tx.execute(_COUNT_LIVE, {"of_kind": kind.word, "of_tenant": tenant}).scalar_one())
 
 
 def revisions_of(
     tx: Transaction, kind: Kind[Spec, Made], tenant: str, name: str, *, before: int | None = None, limit: int
 ) -> list[Made]:
     """The newest first, from the first one before `before`."""
-    columns = resource_revisions, resources.c.updated_at, resources.c.updated_by
-    query = select(*columns).outerjoin(resources, _LIVE).where(_every(kind, tenant, name))
+    query = select(*_COLUMNS).outerjoin(resources, _LIVE).where(_EVERY).params(_key(kind, tenant, name))
     if before is not None:
         query = query.where(resource_revisions.c.number < before)
     return list(_made_of(tx, kind, query.order_by(resource_revisions.c.number.desc()).limit(limit)))
@@ -78,10 +95,10 @@ def insert_revision(
     reason: str | None,
 ) -> Revision:
     """Add what the name comes to mean; numbers go on from the newest that it ever had."""
-    last = select(func.coalesce(func.max(resource_revisions.c.number), 0)).where(_every(kind, tenant, name))
-    made = Revision(int(tx.execute(last).scalar_one()) + 1, digest, at, actor, reason)
+    newest = int(tx.execute(_NEWEST, _key(kind, tenant, name)).scalar_one())
+    made = Revision(newest + 1, digest, at, actor, reason)
     key = {"kind": kind.word, "tenant": tenant, "name": name}
-    tx.execute(resource_revisions.insert().values(**key, **vars(made), spec=text))
+    tx.execute(_INSERT_REVISION, {**key, **vars(made), "spec": text})
     return made
 
 
@@ -101,24 +118,25 @@ def point(
     Raises:
         PreconditionFailed: it is no longer at `before`.
     """
-    stamp = {"updated_at": at, "updated_by": actor}
     if before is None:
-        tx.execute(resources.insert().values(kind=kind.word, tenant=tenant, name=name, revision=after, **stamp))
+        key = {"kind": kind.word, "tenant": tenant, "name": name}
+        tx.execute(_INSERT_POINTER, {**key, "revision": after, "updated_at": at, "updated_by": actor})
         return
-    own = and_(resources.c.kind == kind.word, resources.c.tenant == tenant, resources.c.name == name)
-    change = delete(resources) if after is None else update(resources).values(revision=after, **stamp)
-    if tx.execute(change.where(own, resources.c.revision == before)).rowcount != 1:
+    asked = {**_key(kind, tenant, name), "before": before}
+    if after is None:
+        moved = tx.execute(_DELETE_POINTER, asked)
+    else:
+        moved = tx.execute(_UPDATE_POINTER, {**asked, "after": after, "at": at, "by": actor})
+    if moved.rowcount != 1:
         raise PreconditionFailed(f"The {kind.noun} {name} moved meanwhile; look again.")
 
 
 def _live(kind: Kind[Any, Any]) -> Select[Any]:
-    columns = resource_revisions, resources.c.updated_at, resources.c.updated_by
-    return select(*columns).join(resources, _LIVE).where(resources.c.kind == kind.word)
+    return select(*_COLUMNS).join(resources, _LIVE).where(resources.c.kind == kind.word)
 
 
-def _every(kind: Kind[Any, Any], tenant: str, name: str) -> ColumnElement[bool]:
-    of_kind = resource_revisions.c.kind == kind.word
-    return and_(of_kind, resource_revisions.c.tenant == tenant, resource_revisions.c.name == name)
+def _key(kind: Kind[Any, Any], tenant: str, name: str) -> dict[str, str]:
+    return {"of_kind": kind.word, "of_tenant": tenant, "of_name": name}
 
 
 def _made_of(tx: Transaction, kind: Kind[Spec, Made], query: Select[Any]) -> Iterator[Made]:
