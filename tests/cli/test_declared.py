@@ -83,7 +83,14 @@ def test_files_that_are_no_documents_are_told_by_line(cli: Cli, tmp_path: Path, 
     for verb in ("plan", "apply", "lint"):
         ran = cli(verb, "-f", str(tmp_path / "x.yaml"))
         assert ran.code in (1, 2) and said in ran.err
-    assert cli("plan", "-f", str(tmp_path / "none.yaml")).code == 1
+
+
+@pytest.mark.parametrize("name", ["none.yaml", "nothing/there", "empty"])
+def test_where_there_is_nothing_to_read_the_command_is_wrong(cli: Cli, tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    for verb in ("plan", "apply", "lint"):
+        ran = cli(verb, "-f", str(tmp_path / name))
+        assert (ran.code, ran.out) == (2, "") and str(tmp_path / name) in ran.err
 
 
 @pytest.mark.parametrize(
@@ -127,6 +134,41 @@ def test_stdin_and_json_are_read_too(cli: Cli, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "y.json").write_text(json.dumps(template("c")))
     ran = cli("plan", "-f", str(tmp_path / "x.json"), "-f", str(tmp_path / "y.json"), "-o", "json")
     assert ran.code == 3 and json.loads(ran.out)["changes"] == 3
+
+
+def test_what_is_refused_says_so_first_and_that_nothing_was_changed(stocked: Cli, tmp_path: Path) -> None:
+    found = [route("front"), document("Adapter", "nope"), document("Adapter", "none")]
+    folder = files(tmp_path / "platform", a=found)
+    ran = stocked("apply", "-f", str(folder))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.endswith(" Nothing was changed; `graftwork plan` tells 1 more.\n")
+    for words in (("plan",), ("apply", "--dry-run")):
+        ran = stocked(*words, "-f", str(folder))
+        assert ran.code == 1 and ran.err.count("There is no adapter") == 2
+        assert ran.out.endswith("Set platform: refused, so that nothing was changed.\n")
+    assert stocked("route", "list").out == ""
+
+
+def test_a_folder_does_not_prune_another_one_that_is_called_so(stocked: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    ours = str(files(tmp_path / "a" / "platform", all=[route("ours"), task("ours")]))
+    theirs = str(files(tmp_path / "b" / "platform", all=[route("theirs")]))
+    assert stocked("apply", "-f", ours).code == 0
+    for verb in ("plan", "apply"):
+        ran = stocked(verb, "-f", theirs, "--prune")
+        assert (ran.code, ran.out) == (1, "")
+        assert (
+            "The set platform has 2 resources and none of these documents: another folder may be called so" in ran.err
+        )
+        assert "say --set platform" in ran.err
+    unpruned = stocked("plan", "-f", theirs)
+    assert unpruned.code == 3 and "Give these another name by --set." in unpruned.err
+    named = stocked("plan", "-f", theirs, "--prune", "--set", "platform")
+    assert named.code == 3 and named.out.count("- delete") == 2
+    assert stocked("apply", "-f", theirs, "--prune", "--set", "theirs").code == 0
+    assert stocked("plan", "-f", theirs, "--prune", "--set", "theirs").code == 0
+    assert stocked("plan", "-f", ours, "--prune").code == 0
 
 
 def test_lint_asks_no_server(cli: Cli, tmp_path: Path) -> None:

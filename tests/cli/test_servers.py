@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import shlex
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,14 +40,29 @@ def test_vllm_is_started_with_every_adapter(stocked: Cli, tmp_path: Path) -> Non
     assert ran.code == 0 and ran.out.splitlines()[0].split() == ["front", "tone:1.0.0"]
     assert "Route/split: gone:1.0.0 names no version now; left out." in ran.err
     assert "Route/split: its rules decide by request; its versions are there by their references." in ran.err
-    words = shlex.split((out / "serve.sh").read_text().splitlines()[1])
-    base = json.loads((out / "lora-modules.json").read_text())[0]["base_model_name"]
-    assert words[:5] == ["exec", "vllm", "serve", base, "--enable-lora"] and words[-1] == "$@"
-    modules = [json.loads(word) for word in words[words.index("--lora-modules") + 1 : -1]]
+    base, moved = (
+        json.loads((out / "lora-modules.json").read_text())[0]["base_model_name"],
+        tmp_path / 'moved "a\\b" $1',
+    )
+    out.rename(moved)
+    words = started(moved, "--port", "8000", folder=tmp_path)
+    assert words[:3] == ["serve", base, "--enable-lora"] and words[-2:] == ["--port", "8000"]
+    modules = [json.loads(word) for word in words[words.index("--lora-modules") + 1 : -2]]
     assert {one["name"]: one["path"] for one in modules} == {
-        name: str(out / "adapters" / folder) for name, folder in NAMES.items()
+        name: str(moved / "adapters" / folder) for name, folder in NAMES.items()
     }
     assert all((Path(one["path"]) / "adapter_config.json").is_file() for one in modules)
+    listed = json.loads((moved / "lora-modules.json").read_text())
+    assert all((moved / one["path"] / "adapter_config.json").is_file() for one in listed)
+
+
+def started(moved: Path, *more: str, folder: Path) -> list[str]:
+    """What the script that was written calls vllm with, from elsewhere."""
+    (folder / "vllm").write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\n")
+    (folder / "vllm").chmod(0o755)
+    places = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    ran = subprocess.run(["sh", str(moved / "serve.sh"), *more], cwd="/", env=places, check=True, capture_output=True)
+    return ran.stdout.decode().split("\0")[:-1]
 
 
 def test_triton_has_a_model_repository(stocked: Cli, tmp_path: Path) -> None:

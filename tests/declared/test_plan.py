@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graftwork.declared.owners import Owner
 from graftwork.declared.plan import Plan, digest_of, going, step_to
 from graftwork.errors import PreconditionFailed
+from graftwork.registry.owners import Owner
 
 SPEC = st.dictionaries(
     st.sampled_from("abcd"),

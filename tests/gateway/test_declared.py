@@ -17,6 +17,7 @@ from graftwork.access.tenants import LOCAL
 from graftwork.client import Client
 from graftwork.declared.applier import Asked
 from graftwork.declared.document import read_documents
+from graftwork.declared.kinds import kind_of
 from graftwork.errors import (
     Conflict,
     Forbidden,
@@ -219,6 +220,40 @@ def test_what_was_made_again_by_hand_is_nobodys(stocked: Served) -> None:
     assert "delete" not in actions(declared.plan([], set="ours", prune="set")).values()
 
 
+def again(client: Client, own: dict[str, Any]) -> None:
+    """Remove what a document has made, and make just the same, both by its own doors."""
+    kind, name, spec = own["kind"], own["metadata"].get("name"), own["spec"]
+    if kind == "Grant":
+        client.grants.remove(client.grants.list()[0]["id"])
+        client.grants.create(spec["tenant"], spec["pattern"], *spec["verbs"])
+    elif kind == "Webhook":
+        client.webhooks.remove(name)
+        client.webhooks.set(name, spec["url"], events=spec["events"])
+    elif kind == "Policy":
+        client.lifecycle.remove_policy(name)
+        client.lifecycle.set_policy(own)
+    elif kind == "Retention":
+        client.retention.remove_rules(name)
+        client.retention.set_rules(own)
+    else:
+        doors = {"Route": client.routes, "Task": client.tasks, "AnalysisTemplate": client.analyses}
+        door = doors.get(kind, client.promotions)
+        door.remove(name)
+        door.set(own)
+
+
+def test_what_was_removed_by_hand_and_made_again_just_so_is_nobodys(stocked: Served) -> None:
+    client, declared = stocked.client, stocked.client.declared
+    declared.apply(platform(), set="ours")
+    owned = [one for one in platform() if kind_of(one["kind"]).removable]
+    rest = [one for one in platform() if one not in owned]
+    assert len(actions(declared.plan(rest, set="ours", prune="set"))) == len(platform())
+    for own in owned:
+        again(client, own)
+    assert declared.plan(platform(), set="ours")["changes"] == 0
+    assert declared.plan(rest, set="ours", prune="set")["changes"] == 0
+
+
 def test_what_was_made_by_hand_just_so_stays_nobodys(stocked: Served) -> None:
     stocked.client.routes.set(route("front"))
     stocked.client.declared.apply([route("front")], set="ours")
@@ -334,6 +369,29 @@ def test_a_rollout_of_before_is_not_begun_again(stocked: Served) -> None:
     assert rollouts.show("tone")["revision"] == 2
     stocked.client.lifecycle.set_stage("tone:1.1.0", "archived")
     assert declared.apply(second)["changes"] == 0  # though it could not be begun now
+
+
+def test_a_rollout_that_did_not_come_to_its_end_is_told_with_how_to_begin_it_again(stocked: Served) -> None:
+    client, found = stocked.client, [canary("tone", "tone:1.1.0")]
+    client.declared.apply(found)
+    assert client.declared.plan(found)["steps"][0]["note"] is None
+    client.rollouts.abort("tone")
+    [step] = client.declared.plan(found)["steps"]
+    told = "ended: aborted; `graftwork rollout retry tone` begins it again"
+    assert (step["action"], step["note"]) == ("unchanged", told)
+    client.rollouts.retry("tone")
+    assert client.declared.plan(found)["steps"][0]["note"] is None
+    client.rollouts.promote("tone")
+    [step] = client.declared.plan(found)["steps"]
+    assert (step["action"], step["note"]) == ("unchanged", None)
+
+
+def test_a_route_that_takes_over_the_name_of_an_adapter_is_told(stocked: Served) -> None:
+    found = [route("tone"), route("front")]
+    notes = [(one["name"], one["note"]) for one in stocked.client.declared.apply(found)["steps"]]
+    assert notes == [("tone", "takes over the name of the adapter tone"), ("front", None)]
+    changed = stocked.client.declared.plan([route("tone", "tone:1.1.0")])
+    assert [(one["action"], one["note"]) for one in changed["steps"]] == [("update", None)]
 
 
 def test_a_rollout_may_be_judged_by_a_template_of_the_same_documents(stocked: Served) -> None:

@@ -26,7 +26,6 @@ from graftwork.db import Database
 from graftwork.db.lease import Lease
 from graftwork.db.migrate import upgrade
 from graftwork.db.schema import HEAD, metadata
-from graftwork.declared.owners import Owner, own
 from graftwork.errors import Conflict, Damaged, Unavailable
 from graftwork.models.base_identity import BaseIdentity
 from graftwork.protocol.evaluations import EvaluationBody
@@ -39,6 +38,7 @@ from graftwork.registry.documents.document import Content
 from graftwork.registry.documents.documents import Documents
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.registry.idempotency import Once
+from graftwork.registry.owners import Owner, own
 from graftwork.registry.registry import Registry
 from graftwork.registry.retention.deletion import Deletions
 from graftwork.registry.retention.holds import Holds

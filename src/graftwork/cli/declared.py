@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from graftwork.cli.context import context_of
+from graftwork.cli.context import Context, context_of
 from graftwork.cli.output import as_json, print_table, write
 from graftwork.cli.registry import Reason
 from graftwork.cli.verb import add_verb
@@ -62,11 +62,10 @@ def plan(
     from graftwork.cli.document_files import read_documents, set_of
 
     context, found = context_of(ctx), read_documents(file)
-    name, kept = set_of(set, file, pruned=prune), _prune(prune, prune_all)
+    (name, implied), kept = set_of(set, file, pruned=prune), _prune(prune, prune_all)
     with context.client() as client, found.told():
-        made = client.declared.plan(found.documents, set=name, prune=kept, tenant=tenant)
-    write(made, context.output, lambda: _print_plan(made))
-    _tell(made, found)
+        made = client.declared.plan(found.documents, set=name, implied=implied, prune=kept, tenant=tenant)
+    _show(context, made, found)
     if made["problems"]:
         raise typer.Exit(1)
     if made["changes"]:
@@ -91,14 +90,20 @@ def apply(
     from graftwork.cli.document_files import read_documents, set_of
 
     context, found = context_of(ctx), read_documents(file)
-    name, kept = set_of(set, file, pruned=prune), _prune(prune, prune_all)
+    (name, implied), kept = set_of(set, file, pruned=prune), _prune(prune, prune_all)
     expected = None if seen is None else _plan_in(seen)
     with context.client() as client, found.told():
         made = client.declared.apply(
-            found.documents, set=name, prune=kept, reason=reason, plan=expected, dry_run=dry_run, tenant=tenant
+            found.documents,
+            set=name,
+            implied=implied,
+            prune=kept,
+            reason=reason,
+            plan=expected,
+            dry_run=dry_run,
+            tenant=tenant,
         )
-    write(made, context.output, lambda: _print_plan(made))
-    _tell(made, found)
+    _show(context, made, found)
     if made["problems"]:
         raise typer.Exit(1)
 
@@ -148,6 +153,17 @@ def _told(level: str, error: InvalidRequest, given: DocumentFiles) -> dict[str, 
     return {"level": level, "where": given.place_of(error.field), "field": error.field, "message": error.message}
 
 
+def _show(context: Context, made: dict[str, Any], found: DocumentFiles) -> None:
+    """What stands in the way comes first: nothing of the rest is done then."""
+    for problem in made["problems"]:
+        field = problem["field"] or (None if problem["document"] is None else f"documents.{problem['document']}")
+        place = found.place_of(field)
+        print(f"graftwork: {f'{place}: ' if place else ''}{problem['message']}", file=sys.stderr)
+    write(made, context.output, lambda: _print_plan(made))
+    for warning in made["warnings"]:
+        print(f"graftwork: {warning}", file=sys.stderr)
+
+
 def _print_plan(made: dict[str, Any]) -> None:
     for step in made["steps"]:
         if step["action"] != "unchanged" or step["note"]:
@@ -158,12 +174,16 @@ def _print_plan(made: dict[str, Any]) -> None:
                 print(f"      {field['field']}{_change(field)}")
             if step.get("secret"):
                 print(f"      secret, shown this once: {step['secret']}")
+    if made["problems"]:
+        print(f"Set {made['set']}: refused, so that nothing was changed.")
+        return
     counted = dict.fromkeys(("create", "update", "delete", "unchanged"), 0)
     for step in made["steps"]:
         counted[step["action"]] += 1
     done = ("created", "updated", "deleted") if made["applied"] else ("to create", "to update", "to delete")
     words = dict(zip(counted, (*done, "unchanged"), strict=True))
-    print(f"Set {made['set']}: {', '.join(f'{number} {words[action]}' for action, number in counted.items())}.")
+    told = ", ".join(f"{number} {words[action]}" for action, number in counted.items())
+    print(f"Set {made['set']}: {told}.")
 
 
 def _change(field: dict[str, Any]) -> str:
@@ -174,12 +194,3 @@ def _change(field: dict[str, Any]) -> str:
 def _short(value: object) -> str:
     text = as_json(value) if value != "" else '""'
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-def _tell(made: dict[str, Any], found: DocumentFiles) -> None:
-    for problem in made["problems"]:
-        field = problem["field"] or (None if problem["document"] is None else f"documents.{problem['document']}")
-        place = found.place_of(field)
-        print(f"graftwork: {f'{place}: ' if place else ''}{problem['message']}", file=sys.stderr)
-    for warning in made["warnings"]:
-        print(f"graftwork: {warning}", file=sys.stderr)

@@ -93,25 +93,28 @@ def read_documents(named: Sequence[str]) -> DocumentFiles:
     return DocumentFiles(tuple(place.found.value for place in places), tuple(places))
 
 
-def set_of(given: str | None, named: Sequence[str], *, pruned: bool) -> str:
-    """What the documents are called together: as was said, else as the folder or the file that they are in.
+def set_of(given: str | None, named: Sequence[str], *, pruned: bool) -> tuple[str, bool]:
+    """What the documents are called together, and whether nobody said so: then as the folder or the file that they are
+    in.
 
     Raises:
         InvalidRequest: something is to be taken away, and it is not clear of which set.
     """
     if given is not None:
-        return given
+        return given, False
     only = Path(named[0]) if len(named) == 1 and named[0] != STDIN else None
     name = "" if only is None else (only.absolute().name if only.is_dir() else only.stem)
     if is_name(name):
-        return name
+        return name, True
     if pruned:
         raise InvalidRequest("--prune takes away what the same set had before: name it with --set.", field="settings")
-    return DEFAULT_SET
+    return DEFAULT_SET, True
 
 
 def _files(name: str) -> Iterator[str]:
     path = Path(name)
+    if name != STDIN and not path.exists():
+        raise InvalidRequest(f"There is no file or folder {name}.", field="settings")
     if name == STDIN or not path.is_dir():
         yield name
         return

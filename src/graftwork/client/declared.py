@@ -20,6 +20,7 @@ class Declared:
         documents: Sequence[Mapping[str, Any]],
         *,
         set: str = "default",
+        implied: bool = False,
         prune: str | None = None,
         tenant: str | None = None,
     ) -> Json:
@@ -27,17 +28,19 @@ class Declared:
 
         Args:
             set: what the documents are called together.
+            implied: nobody has chosen that name: nothing is taken away of a set that has none of these documents.
             prune: "set" takes away what an earlier apply of the set made and these documents do not have; "all"
                 whatever they do not have.
             tenant: whose; the caller's own, else.
         """
-        return self._wire.json("POST", _place("plan", tenant), json=_body(documents, set, prune))
+        return self._wire.json("POST", _place("plan", tenant), json=_body(documents, set, implied, prune))
 
     def apply(
         self,
         documents: Sequence[Mapping[str, Any]],
         *,
         set: str = "default",
+        implied: bool = False,
         prune: str | None = None,
         reason: str | None = None,
         plan: Mapping[str, Any] | None = None,
@@ -52,7 +55,7 @@ class Declared:
         Raises:
             InvalidResource: a document; `field` is `documents.<place>.…`. PreconditionFailed: another plan.
         """
-        body = {**_body(documents, set, prune), "reason": reason, "dry_run": dry_run, "plan": _seen(plan)}
+        body = {**_body(documents, set, implied, prune), "reason": reason, "dry_run": dry_run, "plan": _seen(plan)}
         return self._wire.json("POST", _place("apply", tenant), json=body)
 
     def export(self, kinds: Sequence[str] = (), *, tenant: str | None = None) -> Json:
@@ -73,8 +76,8 @@ def _place(verb: str, tenant: str | None) -> str:
     return f"/api/v1/{verb}" if tenant is None else f"/api/v1/tenants/{quote(tenant, safe='')}/{verb}"
 
 
-def _body(documents: Sequence[Mapping[str, Any]], set: str, prune: str | None) -> Json:
-    return {"documents": list(documents), "set": set, "prune": prune}
+def _body(documents: Sequence[Mapping[str, Any]], set: str, implied: bool, prune: str | None) -> Json:
+    return {"documents": list(documents), "set": set, "implied": implied, "prune": prune}
 
 
 def _seen(plan: Mapping[str, Any] | None) -> Json | None:

@@ -14,11 +14,11 @@ from graftwork.declared.desk import Desk, Services
 from graftwork.declared.document import Declared
 from graftwork.declared.kinds import all_kinds, kind_of
 from graftwork.declared.links import unresolved
-from graftwork.declared.owners import Key, Owner, disown, own, owners_of
 from graftwork.declared.plan import Plan, Problem, Step, digest_of, going, step_to
 from graftwork.declared.resource_kind import ResourceKind, Spec, label_of
 from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, Refused
 from graftwork.protocol.declared import Prune, SeenPlan
+from graftwork.registry.owners import Key, Owner, own, owners_of
 
 APPLIED: Final = "resources.applied"
 SUBJECTS: Final = "sets/"
@@ -36,6 +36,7 @@ class Asked:
     documents: Sequence[Declared]  #: in the order in which they are applied
     set: str
     prune: Prune | None = None
+    implied: bool = False  #: nobody wrote the set's name, so that it may be another's, too
     reason: str | None = None
 
 
@@ -82,8 +83,7 @@ class Applier:
             plan = work.done()
             if seen is not None:
                 plan.check_seen(seen.digest, seen.live)
-            for problem in plan.problems:
-                raise problem.error
+            plan.check_possible()
             if plan.changed or work.owned:
                 told = {step.label: step.action for step in plan.changed}
                 owned = [label for key in work.owned if (label := label_of(*key)) not in told]
@@ -125,14 +125,30 @@ class _Work:
 
     def done(self) -> Plan:
         asked = self._asked
+        warnings = self._check_set()
         for document in asked.documents:
             self._declare(document)
         if asked.prune is not None:
             self._prune()
         if self._tries and not self._problems:
             own(self._desk.tx, asked.tenant, self.owned, at=self._at)
-        warnings = unresolved(self._desk, asked.documents) if not self._problems else []
+        warnings += unresolved(self._desk, asked.documents) if not self._problems else []
         return Plan(asked.set, asked.prune, tuple(self._steps), tuple(self._problems), tuple(warnings))
+
+    def _check_set(self) -> list[str]:
+        """What is to be told where a set has a name that nobody wrote, and has none of the documents.
+
+        Raises:
+            Conflict: it is to be pruned, and then all that it has would go.
+        """
+        asked, own = self._asked, self._asked.set
+        held, said = {key for key, owner in self._owners.items() if owner.set == own}, asked.documents
+        if not asked.implied or not held or any(document.key in held for document in said):
+            return []
+        known = f"The set {own} has {len(held)} resources and none of these documents: another folder may be called so."
+        if asked.prune == "set":
+            raise Conflict(f"{known} To take them all away, say --set {own}; else give these another name by --set.")
+        return [f"{known} Give these another name by --set."] if any(one.kind.removable for one in said) else []
 
     def _declare(self, document: Declared) -> None:
         kind, (word, name) = document.kind, document.key
@@ -183,7 +199,6 @@ class _Work:
             if document is not None:
                 return replace(step, secret=kind.set(self._desk, document.body))
             kind.remove(self._desk, step.name)
-            disown(self._desk.tx, self._asked.tenant, [(step.kind, step.name)])
         except _TOLD as error:
             self._problems.append(Problem.of(step, error))
             return replace(step, note="refused")

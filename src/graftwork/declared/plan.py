@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from graftwork.declared.document import about
-from graftwork.declared.owners import Owner
 from graftwork.declared.resource_kind import Spec, label_of
 from graftwork.errors import GraftworkError, InvalidRequest, PreconditionFailed
 from graftwork.protocol.canonical import sha256
 from graftwork.protocol.declared import Action, Prune
+from graftwork.registry.owners import Owner
 from graftwork.registry.pointers import ABSENT
 
 _NOTHING: Final = object()
@@ -88,6 +88,13 @@ class Plan:
         """Another one where anything else would be done, or to anything else."""
         told = [[step.kind, step.name, step.action, step.live, step.after] for step in self.steps]
         return sha256(json.dumps([self.set, self.prune, told]))
+
+    def check_possible(self) -> None:
+        """Raises what stands in the way first, which says that nothing was done, and what else there is to see."""
+        for problem in self.problems[:1]:
+            more = f"; `graftwork plan` tells {len(self.problems) - 1} more" if len(self.problems) > 1 else ""
+            problem.error.args = (f"{problem.error.message} Nothing was changed{more}.",)
+            raise problem.error
 
     def check_seen(self, digest: str, live: Mapping[str, str]) -> None:
         """Raises PreconditionFailed where this is not the plan of that digest, naming what has moved since."""

@@ -20,6 +20,7 @@ from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
 from graftwork.gateway.request_body import read_json
 from graftwork.gateway.services import Services, actor_of, principal_of, services_of, tenant_of
+from graftwork.gateway.tasks import check_form
 from graftwork.protocol.declared import ApplyBody, ExportAnswer, PlanAnswer, PlanBody, SchemaList
 from graftwork.protocol.tasks import TaskResource
 from graftwork.traffic.tasks.live import LiveTasks
@@ -89,6 +90,7 @@ async def _asked(request: Request, body: PlanBody, reason: str | None = None) ->
         rights=principal_of(request).rights,
         documents=documents,
         set=check_name(body.set, what="set"),
+        implied=body.implied,
         prune=body.prune,
         reason=reason,
     )
@@ -115,6 +117,6 @@ async def _try_forms(services: Services, tenant: str, documents: Sequence[Declar
                     "Apply the tasks in several parts, or with simpler forms.",
                     field=grammar.field,
                 )
-            spent_s += await services.task_forms.check(grammar, tenant)
+            spent_s += await check_form(services, tenant, spec)
         except InvalidRequest as error:
             raise about(one.place, InvalidRequest(f"{one.label}: {error.message}", field=error.field)) from error

@@ -50,7 +50,7 @@ class ResourceDoors:
     #: What the server says of one beside its revision; in a worker thread.
     status: Callable[[Services, Any], dict[str, Any]] = lambda services, one: {}
     #: What takes a process or a model to find wrong with a spec; raises InvalidResource.
-    check: Callable[[Services, str, Any], Awaitable[None]] = _nothing
+    check: Callable[[Services, str, Any], Awaitable[object]] = _nothing
     busy: tuple[int, ...] = ()  #: statuses of that
 
     def add_to(self, router: APIRouter) -> None:

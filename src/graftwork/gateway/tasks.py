@@ -38,17 +38,18 @@ def _meant(services: Services, task: Task) -> str | None:
         return None
 
 
-async def check_form(services: Services, tenant: str, spec: TaskSpec) -> None:
-    """Try the form that answers are held to, in a process.
+async def check_form(services: Services, tenant: str, spec: TaskSpec) -> float:
+    """Try the form that answers are held to, in a process; how long that took it, in seconds of a processor.
 
     Raises:
         InvalidResource: no answer can be held to it. Unavailable, TooManyRequests: it cannot be tried now.
     """
-    if (grammar := grammar_of(spec.output)) is not None:
-        try:
-            await services.task_forms.check(grammar, tenant)
-        except InvalidRequest as error:
-            raise InvalidResource(error.message, field=error.field) from error
+    if (grammar := grammar_of(spec.output)) is None:
+        return 0.0
+    try:
+        return await services.task_forms.check(grammar, tenant)
+    except InvalidRequest as error:
+        raise InvalidResource(error.message, field=error.field) from error
 
 
 ResourceDoors(

@@ -116,10 +116,15 @@ class WebhookResource(Resource):
 
 
 class PlanBody(OurBody):
-    """POST /api/v1/plan: what shall be; `prune` takes away what else there is of the set, or at all."""
+    """POST /api/v1/plan: what shall be; `prune` takes away what else there is of the set, or at all.
+
+    `implied` says that nobody wrote the set's name, which is that of their folder, say: it takes away nothing of a set
+    that has none of these documents.
+    """
 
     documents: list[dict[str, Any]] = Field(max_length=MAX_DOCUMENTS)
     set: Name = "default"
+    implied: bool = False
     prune: Prune | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, select, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, select, update
 
 from graftwork.db import Transaction
 from graftwork.db.schema import adapters, versions
@@ -89,6 +89,16 @@ def has_versions() -> ColumnElement[bool]:
     """Of a row of adapters: what was deleted with all its versions keeps its row, and its numbers."""
     own = and_(versions.c.tenant == adapters.c.tenant, versions.c.adapter == adapters.c.name)
     return select(versions.c.sequence).where(own, LIVE).exists()
+
+
+_ONE = select(adapters.c.name).where(
+    adapters.c.tenant == bindparam("of"), adapters.c.name == bindparam("called"), has_versions()
+)
+
+
+def has_adapter(tx: Transaction, tenant: str, name: str) -> bool:
+    """Whether an adapter of this tenant is called so, and has versions."""
+    return tx.execute(_ONE, {"of": tenant, "called": name}).first() is not None
 
 
 def _summary(

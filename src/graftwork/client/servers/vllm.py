@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,20 +14,29 @@ from graftwork.client.servers.served import Served
 RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 #: Different adapters in one batch, each of which takes memory for the largest rank.
 _MOST_AT_ONCE: Final = 16
+#: Where the script lies, and the same as it stands in a text of JSON.
+_HERE: Final = r"""here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd) || exit 1
+here=$(printf '%s' "$here" | sed 's/[\\"]/\\&/g')"""
 
 
 def files(served: Sequence[Served], base: str, root: Path) -> dict[str, str]:
-    """`serve.sh` runs from anywhere, and hands on what else it is told."""
-    modules = [
-        {"name": one.name, "path": str(root / "adapters" / one.folder), "base_model_name": base} for one in served
-    ]
+    """`serve.sh` runs from anywhere, wherever the folder is moved to, and hands on what else it is told. The list of
+    adapters says where they are in the folder.
+    """
+    modules = [{"name": one.name, "base_model_name": base, "path": f"adapters/{one.folder}"} for one in served]
     words = ["exec", "vllm", "serve", base]
     if served:
         words += ["--enable-lora", "--max-lora-rank", str(max_rank(served))]
         words += ["--max-loras", str(min(len(served), _MOST_AT_ONCE)), "--lora-modules"]
-        words += [json.dumps(one) for one in modules]
-    script = f'#!/bin/sh\n{" ".join(map(shlex.quote, words))} "$@"\n'
+    quoted = [*map(shlex.quote, words), *map(_module, modules)]
+    script = f'#!/bin/sh\n{_HERE}\n{" ".join(quoted)} "$@"\n'
     return {"serve.sh": script, "lora-modules.json": json.dumps(modules, indent=2) + "\n"}
+
+
+def _module(one: Mapping[str, str]) -> str:
+    """A word for a shell: the JSON of an adapter, which lies below `$here`."""
+    known = json.dumps({name: value for name, value in one.items() if name != "path"}).removesuffix("}")
+    return shlex.quote(f'{known}, "path": "') + '"$here"' + shlex.quote(f'/{one["path"]}"}}')
 
 
 def max_rank(served: Sequence[Served]) -> int:

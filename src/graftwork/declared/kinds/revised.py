@@ -14,6 +14,7 @@ from graftwork.protocol.analysis import AnalysisTemplate
 from graftwork.protocol.promotions import PromotionDocument
 from graftwork.protocol.routes import RouteResource
 from graftwork.protocol.tasks import TaskResource
+from graftwork.registry.adapters import has_adapter
 from graftwork.traffic.gates.templates import TEMPLATE
 from graftwork.traffic.promotions.promotions import PROMOTION, rollout_of
 from graftwork.traffic.resources.kind import Kind
@@ -85,6 +86,11 @@ class RouteKind(Revised[RouteResource]):
 
     def store(self, desk: Desk) -> Resources[Any, Any]:
         return desk.services.routes
+
+    def wanted(self, desk: Desk, document: RouteResource, live: Spec | None) -> tuple[Spec, Spec | None, str | None]:
+        name = self.name(document)
+        taken = live is None and has_adapter(desk.tx, desk.tenant, name)
+        return self.spec(document), live, f"takes over the name of the adapter {name}" if taken else None
 
     def links(self, document: RouteResource) -> Iterator[Link]:
         for at, rule in enumerate(document.spec.rules):

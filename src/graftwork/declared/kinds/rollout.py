@@ -16,6 +16,9 @@ from graftwork.registry.resolving import resolve
 from graftwork.traffic.rollouts import pointer, rows
 from graftwork.traffic.rollouts.plan import Plan
 
+#: How a rollout ends that has not led to where it should; one that has needs no word.
+_UNFINISHED = ("aborted", "superseded")
+
 
 class RolloutKind(ResourceKind[RolloutBody]):
     """An action, and no state: one that was begun by this very document, however it ended, is not begun again.
@@ -50,8 +53,7 @@ class RolloutKind(ResourceKind[RolloutBody]):
         begun = {number: _by(spec, full, route) for number, spec in rows.specs_of(desk.tx, desk.tenant, route)}
         for number, spec in begun.items():
             if spec == full:
-                newer = f"begun before, as {route}/{number}; `graftwork rollout start` begins it again"
-                return wanted, wanted, None if number == max(begun) else newer
+                return wanted, wanted, _ended(desk, route, number) if number == max(begun) else _again(route, number)
         wanted, live = full, begun[max(begun)] if begun else None
         if len(document.spec.candidates) == 1:
             _, means = pointer.target(desk.tx, desk.tenant, document.spec.route, document.spec.stable)
@@ -71,6 +73,19 @@ class RolloutKind(ResourceKind[RolloutBody]):
             yield Link(VERSION, one.reference, f"spec.candidates.{at}.reference")
         for name in dict.fromkeys(analysis.name for analysis in Plan.of(spec).analyses):
             yield Link("AnalysisTemplate", name, "spec.strategy")
+
+
+def _again(route: str, number: int) -> str:
+    return f"begun before, as {route}/{number}; `graftwork rollout start` begins it again"
+
+
+def _ended(desk: Desk, route: str, number: int) -> str | None:
+    """What has become of the newest rollout of a route, where it did not come to its end."""
+    found = rows.at_revision(desk.tx, desk.tenant, route, number)
+    if found is None or found.state.status not in _UNFINISHED:
+        return None
+    again = f"retry {route}" if found.state.status == "aborted" else "start"
+    return f"ended: {found.state.status}; `graftwork rollout {again}` begins it again"
 
 
 def _by(spec: Spec, wanted: Spec, route: str) -> Spec:

@@ -10,6 +10,7 @@ from graftwork.access import events
 from graftwork.db import Transaction
 from graftwork.db.schema import policies
 from graftwork.protocol.canonical import canonical, parse
+from graftwork.registry.owners import disown
 from graftwork.registry.rules.policy import OPEN, POLICY_REMOVED, POLICY_SET, POLICY_SUBJECT, Policy
 from graftwork.registry.subjects import subject_of
 
@@ -46,6 +47,8 @@ def put(
     if policy is not None:
         row = {"tenant": tenant, "adapter": adapter, "spec": canonical(policy.to_json(), what="policy")}
         tx.execute(policies.insert().values({**row, "updated_at": at, "updated_by": actor}))
+    else:
+        disown(tx, tenant, [("Policy", adapter)])
     payload = {
         "before": before.to_json() if before else None,
         "after": policy.to_json() if policy else None,

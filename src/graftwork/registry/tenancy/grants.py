@@ -16,6 +16,7 @@ from graftwork.db import Database, Transaction
 from graftwork.db.schema import grants
 from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.registry.idempotency import Once, keep, recall
+from graftwork.registry.owners import disown
 
 CREATED: Final = "grant.created"
 REMOVED: Final = "grant.removed"
@@ -73,6 +74,7 @@ class Grants:
         with self._database.transaction() as tx:
             grant = _find(tx, tenant, number)
             tx.execute(delete(grants).where(and_(grants.c.tenant == tenant, grants.c.id == number)))
+            disown(tx, tenant, [("Grant", f"{grant.grantee}/{grant.pattern}")])
             _tell(tx, grant, actor, REMOVED, timestamp(self._clock()))
 
 

@@ -9,6 +9,7 @@ from graftwork.access import events
 from graftwork.access.events import Event
 from graftwork.db import Transaction
 from graftwork.protocol.canonical import sha256
+from graftwork.registry.owners import disown
 from graftwork.traffic.resources import rows
 from graftwork.traffic.resources.kind import Kind
 from graftwork.traffic.resources.resource import Made, Spec
@@ -55,6 +56,8 @@ def move(
         tx, kind, *key, before=was.number if was else None, after=now.number if now else None, at=at, actor=actor
     )
     payload = {"from": was.brief() if was else None, "to": now.brief() if now else None, "reason": reason}
+    if after is None:
+        disown(tx, key[0], [(kind.title, key[1])])
     events.append(tx, key[0], actor, event, kind.subject(key[1]), payload, at=at)
 
 

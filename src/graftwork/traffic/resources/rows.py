@@ -27,7 +27,9 @@ _EVERY = and_(
 )
 # NOTE: what each change asks is made once: making a statement takes longer than what it asks for.
 _FIND_LIVE = select(*_COLUMNS).join(resources, _LIVE).where(_OWN)
-_COUNT_LIVE = select(func.count()).select_from(resources).where(resources.c.kind == _KIND, resources.c.tenant == _TENANT)
+_COUNT_LIVE = (
+    select(func.count()).select_from(resources).where(resources.c.kind == _KIND, resources.c.tenant == _TENANT)
+)
 _NEWEST = select(func.coalesce(func.max(resource_revisions.c.number), 0)).where(_EVERY)
 _INSERT_REVISION, _INSERT_POINTER = resource_revisions.insert(), resources.insert()
 _AT = resources.c.revision == bindparam("before")

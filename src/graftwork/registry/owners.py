@@ -1,4 +1,7 @@
-"""Owners: which set of documents a resource was applied with, so that pruning takes away nothing else; SQL."""
+"""Owners: which set of documents a resource was applied with, so that pruning takes away nothing else; SQL.
+
+A resource is of its set until it is removed, by whomever: who removes one disowns it, in the same transaction.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,12 @@ from sqlalchemy import bindparam, delete, select
 from graftwork.db import Transaction
 from graftwork.db.schema import applied_resources
 
-Key = tuple[str, str]
+Key = tuple[str, str]  #: kind, as documents write it, and name
+_DISOWN = delete(applied_resources).where(
+    applied_resources.c.tenant == bindparam("of"),
+    applied_resources.c.kind == bindparam("kinds"),
+    applied_resources.c.name == bindparam("names"),
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,7 @@ class Owner:
 
 
 def owners_of(tx: Transaction, tenant: str) -> dict[Key, Owner]:
-    """By kind and name; also of what others have taken away meanwhile."""
+    """By kind and name."""
     rows = tx.execute(select(applied_resources).where(applied_resources.c.tenant == tenant))
     return {(row.kind, row.name): Owner(row.applied_set, row.digest) for row in rows}
 
@@ -38,7 +46,6 @@ def own(tx: Transaction, tenant: str, owners: Mapping[Key, Owner], *, at: str) -
 
 
 def disown(tx: Transaction, tenant: str, keys: Iterable[Key]) -> None:
-    table, told = applied_resources, [{"of": tenant, "kinds": kind, "names": name} for kind, name in keys]
-    own = (table.c.tenant == bindparam("of"), table.c.kind == bindparam("kinds"), table.c.name == bindparam("names"))
-    if told:
-        tx.execute(delete(table).where(*own), told)
+    """Let them be of no set; nothing where they are of none."""
+    if told := [{"of": tenant, "kinds": kind, "names": name} for kind, name in keys]:
+        tx.execute(_DISOWN, told)
