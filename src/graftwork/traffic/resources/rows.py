@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import BindParameter, Row, Select, and_, bindparam, delete, func, or_, select, update
 
 from graftwork.db import Transaction
 from graftwork.db.schema import resource_revisions, resources
@@ -20,7 +20,9 @@ _OF_NAME = and_(
 )
 _LIVE = and_(_OF_NAME, resource_revisions.c.number == resources.c.revision)
 _COLUMNS = (resource_revisions, resources.c.updated_at, resources.c.updated_by)
-_KIND, _TENANT, _NAME = bindparam("of_kind"), bindparam("of_tenant"), bindparam("of_name")
+_KIND: BindParameter[str] = bindparam("of_kind")
+_TENANT: BindParameter[str] = bindparam("of_tenant")
+_NAME: BindParameter[str] = bindparam("of_name")
 _OWN = and_(resources.c.kind == _KIND, resources.c.tenant == _TENANT, resources.c.name == _NAME)
 _EVERY = and_(
     resource_revisions.c.kind == _KIND, resource_revisions.c.tenant == _TENANT, resource_revisions.c.name == _NAME
