@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 from docs.pages import ROOT, blocks_of, links_of, named, pages, rows_of, text_of
 from docs.running import says
@@ -217,6 +218,20 @@ def test_pages_that_push_an_adapter_agree_on_its_first_version() -> None:
             first.setdefault(version, {})[page] = folder
     assert len(first) >= 10
     assert [found for found in first.values() if len(set(found.values())) > 1] == []
+
+
+def test_the_platform_of_the_examples_has_adapters_of_its_own() -> None:
+    """So that it can be applied whatever another page, or a push of every folder by its name, has left."""
+    documents = yaml.safe_load_all(text_of("examples/platform/adapters.yaml"))
+    own = {one["metadata"]["name"] for one in documents}
+    folders = {folder.name for folder in (ROOT / "examples/adapters").iterdir()}
+    pushed = {
+        name
+        for page in set(PAGES) - {"docs/howto/keep-it-in-git.md"}
+        for block in blocks_of(page)
+        for _, name, _ in _PUSHED.findall(block.text)
+    }
+    assert own and not own & (folders | pushed)
 
 
 def test_an_ellipsis_stands_for_any_lines() -> None:

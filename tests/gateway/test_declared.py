@@ -550,6 +550,28 @@ def test_what_is_read_does_not_grow_with_each_document(stocked: Served) -> None:
     assert statements(grants + tenants) == statements(grants[:1] + tenants[:1])
 
 
+def test_what_is_said_to_the_database_is_made_once(stocked: Served) -> None:
+    """Making a statement takes longer than what it asks for, and others wait for the writer meanwhile."""
+
+    def made(*names: str) -> int:
+        statements: list[Any] = []  # all are held, so that no two are at one place
+        own = threading.get_ident()
+
+        def see(_connection: Any, statement: Any, *_: Any) -> None:
+            if threading.get_ident() == own and not any(statement is one for one in statements):
+                statements.append(statement)
+
+        asked = Asked(LOCAL, "me", frozenset(Right), read_documents([task(name) for name in names]), "home")
+        event.listen(Engine, "before_execute", see)
+        try:
+            stocked.app.state.services.applier.plan(asked)
+        finally:
+            event.remove(Engine, "before_execute", see)
+        return len(statements)
+
+    assert made(*(f"t{number}" for number in range(30))) == made("one")
+
+
 def test_one_tenants_documents_are_not_anothers(town: Town) -> None:
     acme, zeta = (town.shared.client(key) for key in (town.acme, town.zeta))
     acme.declared.apply([route("front")], set="ours")
