@@ -42,7 +42,9 @@ def test_an_answer_is_explained(cli: Cli, request_id: str) -> None:
     found = cli("explain", f"chatcmpl-{request_id}", "--output", "json").json()
     assert found["prediction"]["decision"] == "model:production" and found["feedback"][0]["label"] == "fair"
     unknown = cli("explain", "0" * 32)
-    assert (unknown.code, "no record" in unknown.err) == (1, True)
+    assert (unknown.code, "no record" in unknown.err, "graftwork prediction list" in unknown.err) == (1, True, True)
+    assert request_id in cli("explain", request_id[:8]).out
+    assert cli("explain", request_id[:7]).code == 1
     assert cli("feedback", request_id, "rating").code == 2
 
 

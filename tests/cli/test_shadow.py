@@ -59,8 +59,10 @@ def test_copies_are_listed_and_reported(shell: Shell) -> None:
     assert re.search(r"exact +50\.0 % of 2 \([\d.]+ to [\d.]+ %\)", report)
     assert re.search(rf"differs +{shell.request_id}  0\.\d+  ok", report)
     assert shell("shadow", "report", "desk", "-o", "json").json()[0]["copies"] == 2
-    assert shell("shadow", "report", "nowhere").out == "No copies were made.\n"
-    assert shell.request_id in shell("shadow", "list", "--route", "desk").out
+    assert shell.request_id in shell("shadow", "list", "desk").out
+    for verb in ("report", "list"):
+        unknown = shell("shadow", verb, "nowhere")
+        assert (unknown.code, unknown.out, "no route nowhere" in unknown.err) == (1, "", True)
     rows = list(csv.DictReader(io.StringIO(shell("shadow", "list", "--differing", "-o", "csv").out)))
     assert [row["request_id"] for row in rows] == [shell.request_id]
     assert shell("shadow", "list", "--outcome", "error").err.startswith("No such copies")

@@ -348,7 +348,9 @@ def test_reports_lists_and_pages(mirrored: Mirrored) -> None:
     assert pair["similarity"]["p50"] < 1 and pair["rollouts"] == ["support/1"]
     assert len(pair["worst"]) == 2 and pair["finish_reasons"] == {"answer": {"stop": 4}, "shadow": {"stop": 4}}
     assert mirrored.client.shadows.report("support", rollout="support/2") == []
-    assert mirrored.client.shadows.report("other") == []
+    for ask in (mirrored.client.shadows.report, lambda route: mirrored.client.shadows.list(route=route)):
+        with pytest.raises(NotFound, match="no route other"):
+            ask("other")
     assert mirrored.client.shadows.report("support", since=pair["last"])[0]["copies"] == 1
     assert len(mirrored.client.shadows.list(exact="false")) == 2 and len(mirrored.client.shadows.list(limit=3)) == 3
     page = mirrored.http.get("/api/v1/shadows", params={"page_size": 3}).json()

@@ -47,7 +47,15 @@ def add_to(app: typer.Typer) -> None:
     add_verb(app, usage)
 
 
-def explain(ctx: typer.Context, request_id: RequestId) -> None:
+def explain(
+    ctx: typer.Context,
+    request_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="REQUEST_ID", help="X-Graftwork-Request of the answer, or the id in its body; 8 characters will do."
+        ),
+    ],
+) -> None:
     """Show all that is known of one answer: who gave it, why that one, how it stood then, and who brought it there."""
     context = context_of(ctx)
     with context.client() as client:

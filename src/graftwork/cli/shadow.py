@@ -44,7 +44,9 @@ def report(ctx: typer.Context, route: Route, rollout: Run = None, since: Since =
 
 def listed(
     ctx: typer.Context,
-    route: Annotated[str | None, typer.Option(help="Only copies of requests of this route.")] = None,
+    route: Annotated[
+        str | None, typer.Argument(metavar="[ROUTE]", help="Only copies of its requests; without it, of all.")
+    ] = None,
     rollout: Run = None,
     outcome: Annotated[str | None, typer.Option(help="Only those that are ok, error or timeout.")] = None,
     differing: Annotated[bool, typer.Option("--differing", help="Only those whose text is another one.")] = False,

@@ -10,9 +10,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from graftwork.access.clock import read_time
+from graftwork.errors import NotFound
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.services import services_of, tenant_of
 from graftwork.protocol.shadows import CopyOutcome, DiffList, ShadowReport
+from graftwork.traffic.routes.table import RouteTable
 from graftwork.traffic.shadows.diffs import Wanted
 
 router = APIRouter(tags=["shadows"], default_response_class=Response)
@@ -22,7 +24,7 @@ Name = Annotated[str | None, Query(max_length=2048)]
 Time = Annotated[str | None, Query(max_length=64)]
 
 
-@router.get("/shadows", openapi_extra=ours({200: DiffList}, errors=(400,)))
+@router.get("/shadows", openapi_extra=ours({200: DiffList}, errors=(400, 404)))
 async def list_shadows(
     request: Request,
     route: Name = None,
@@ -52,11 +54,13 @@ async def list_shadows(
     page = await run_in_threadpool(
         services.books.diffs.page, tenant_of(request), wanted, page_size=page_size, page_token=page_token
     )
+    if route is not None and not page.items:
+        _check_route(request, route)
     found = [one.to_json() for one in page.items]
     return JSONResponse({"shadows": found, "next_page_token": page.next_page_token})
 
 
-@router.get("/shadows/report", openapi_extra=ours({200: ShadowReport}, errors=(400,)))
+@router.get("/shadows/report", openapi_extra=ours({200: ShadowReport}, errors=(400, 404)))
 async def report(
     request: Request,
     route: Annotated[str, Query(min_length=1, max_length=2048)],
@@ -69,7 +73,18 @@ async def report(
     wanted = Wanted(route=route, rollout=rollout, since=after, until=before)
     await services.shadowing.flush()
     pairs = await run_in_threadpool(services.books.diffs.report, tenant_of(request), wanted)
+    if not pairs:
+        _check_route(request, route)
     return JSONResponse({"route": route, "pairs": pairs})
+
+
+def _check_route(request: Request, route: str) -> None:
+    """Raises NotFound for a route that is not there; what is left of one that was is told all the same."""
+    tenant, snapshot = tenant_of(request), services_of(request).snapshots.current()
+    if snapshot.part(RouteTable).find(tenant, route) is None and route not in snapshot.names(tenant):
+        raise NotFound(
+            f"There is no route {route[:128]}, and no adapter of that name; `graftwork route list` has those."
+        )
 
 
 def _times(since: str | None, until: str | None) -> tuple[str | None, str | None]:

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from graftwork.db.schema import feedback, prediction_texts, predictions
-from graftwork.errors import NotFound
+from graftwork.errors import InvalidRequest, NotFound
 from graftwork.traffic.records import records as records_module
 from graftwork.traffic.records.feedback import Feedback
 from graftwork.traffic.records.recording import Recording, read_rules
@@ -126,3 +126,15 @@ def test_how_to_record_is_a_part_of_the_snapshot_that_is_read_when_it_changed(bo
     assert (now.of("local", "off").mode, now.of("other", "off").mode) == ("strict", "off")
     books.now += timedelta(days=1)
     assert books.recordings.show("local").mode == "strict"
+
+
+def test_a_beginning_of_an_id_says_which_answer_is_meant_where_no_other_begins_so(books: Books) -> None:
+    ids = ("b80c35ec" + "0" * 24, "b80c35ec" + "f" * 24, "b80c35ed" + "0" * 24)
+    books.write(*(books.record(number, request_id=one) for number, one in enumerate(ids)))
+    for said, meant in ((ids[0], ids[0]), ("b80c35ecf", ids[1]), ("b80c35ed", ids[2])):
+        assert books.records.explain("local", said).record.request_id == meant
+    with pytest.raises(InvalidRequest, match="several requests begin with b80c35ec"):
+        books.records.explain("local", "b80c35ec")
+    for tenant, said in (("local", "b80c35e"), ("local", "b80c35ee"), ("local", "B80C35ED"), ("acme", "b80c35ed")):
+        with pytest.raises(NotFound, match="graftwork prediction list"):
+            books.records.explain(tenant, said)

@@ -38,6 +38,9 @@ _GOING: Final[Mapping[Table, Sequence[Table]]] = {
     shadow_diffs: (shadow_texts, shadow_diffs),
 }
 _BY_TENANT: Final = (predictions, shadow_diffs)
+#: Of a request's id, so much says which one is meant, where no other begins so.
+LEAST_BEGINNING: Final = 8
+_BEGINNING = re.compile(rf"[0-9a-f]{{{LEAST_BEGINNING},31}}", re.ASCII)
 _TOKEN = re.compile(r"([0-9TZ:.-]{27})~(\w{1,64})", re.ASCII)
 
 
@@ -103,14 +106,16 @@ class Records:
         return Page(tuple(found[:page_size]), f"{last.at}~{last.request_id}" if last else None)
 
     def explain(self, tenant: str, request_id: str, *, texts: bool = True) -> Explained:
-        """All that is known of one answer; what was said only with `texts`.
+        """All that is known of one answer, by its id or a beginning of it; what was said only with `texts`.
 
         Raises:
             NotFound: the tenant has no record of it: there was none, or it is kept no longer.
+            InvalidRequest: several begin so.
             Unavailable, Damaged: what was said is kept, and cannot be read.
         """
         with self._database.reading() as tx:
             record = _one(tx, tenant, request_id)
+            request_id = record.request_id
             own = _of(prediction_texts, tenant, [request_id])
             sealed = tx.execute(select(prediction_texts.c.sealed).where(own)).scalar()
             said, history = feedback_of(tx, tenant, request_id), tuple(history_of(tx, record))
@@ -207,10 +212,21 @@ class Records:
 
 
 def _one(tx: Transaction, tenant: str, request_id: str) -> Record:
-    row = tx.execute(select(predictions).where(_of(predictions, tenant, [request_id]))).first()
-    if row is None:
-        raise NotFound(f"There is no record of the request {request_id[:64]}.")
-    return Record.from_row(row)
+    found = tx.execute(select(predictions).where(_of(predictions, tenant, [request_id]))).all()
+    if not found and _BEGINNING.fullmatch(request_id):
+        column = predictions.c.request_id
+        within = and_(predictions.c.tenant == tenant, column > request_id, column < f"{request_id}g")
+        found = tx.execute(select(predictions).where(within).limit(2)).all()
+    if not found:
+        raise NotFound(
+            f"There is no record of the request {request_id[:64]}. `graftwork prediction list` has the ids of those "
+            f"that are kept; of an id the first {LEAST_BEGINNING} characters are enough, and no fewer."
+        )
+    if len(found) > 1:
+        raise InvalidRequest(
+            f"The ids of several requests begin with {request_id}: give more of it.", field="request_id"
+        )
+    return Record.from_row(found[0])
 
 
 def _delete(tx: Transaction, table: Table, tenant: str, user: str) -> int:
