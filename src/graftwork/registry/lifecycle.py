@@ -206,6 +206,12 @@ def _tell(tx: Transaction, version: Version, actor: str, kind: str, facts: Mappi
 def _check_may(actor: str, verdict: Verdict, version: Version, policy: Policy) -> None:
     rule = policy.approval
     if not rule.may_decide(actor):
-        raise Forbidden(f"The policy lets others than {actor} approve and reject versions of {version.adapter}.")
+        raise Forbidden(
+            f"The policy lets others than {actor} approve and reject versions of {version.adapter}; "
+            f"`graftwork policy show {version.adapter}` says whom."
+        )
     if verdict == "approved" and not rule.may_approve(actor, version.created_by):
-        raise Forbidden(f"{actor} pushed {version.label}, and the policy has nobody approve what they pushed.")
+        raise Forbidden(
+            f"{actor} pushed {version.label}, and the policy has nobody approve what they pushed: "
+            f"`graftwork approve {version.label}` is for somebody else."
+        )

@@ -90,18 +90,25 @@ def may_enter(gate: Gate, version: Version, policy: Policy, *, returning: bool =
     Args:
         returning: a rollback brings it back to production, where it has been before.
     """
-    found = (DEMANDS[demand](version, policy, returning) for demand in policy.require.get(gate, ()))
-    return tuple(reason for reason in found if reason is not None)
+    return tuple(_lacks(gate, version, policy, returning).values())
 
 
 def require(gate: Gate, version: Version, policy: Policy, *, returning: bool = False) -> None:
-    """Raises Forbidden, with every reason, where the version may not pass the gate."""
-    forbid(f"The policy keeps {version.label} out of {gate}", may_enter(gate, version, policy, returning=returning))
+    """Raises Forbidden, with every reason and what mends it, where the version may not pass the gate."""
+    lacks = _lacks(gate, version, policy, returning)
+    mends = " and ".join(f"`graftwork {MENDS[demand].format(version.label)}`" for demand in lacks)
+    forbid(f"The policy keeps {version.label} out of {gate}", tuple(lacks.values()), f" Next: {mends}.")
 
 
-def forbid(what: str, reasons: Collection[str]) -> None:
+def forbid(what: str, reasons: Collection[str], mend: str = "") -> None:
     if reasons:
-        raise Forbidden(f"{what}: {'; '.join(reasons)}.", problems=tuple(reasons))
+        raise Forbidden(f"{what}: {'; '.join(reasons)}.{mend}", problems=tuple(reasons))
+
+
+def _lacks(gate: Gate, version: Version, policy: Policy, returning: bool) -> dict[str, str]:
+    """By demand, why it is not met."""
+    found = {demand: DEMANDS[demand](version, policy, returning) for demand in policy.require.get(gate, ())}
+    return {demand: reason for demand, reason in found.items() if reason is not None}
 
 
 def _approved(version: Version, policy: Policy, returning: bool) -> str | None:
@@ -125,4 +132,10 @@ DEMANDS: Final[Mapping[str, Callable[[Version, Policy, bool], str | None]]] = {
     "approval": _approved,
     "signature": _signed,
     "staging": _from_staging,
+}
+#: By name too: the verb that meets it, of a version.
+MENDS: Final[Mapping[str, str]] = {
+    "approval": "approve {}",
+    "signature": "sign {} --key PEM",
+    "staging": "stage set {} staging",
 }
