@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from graftwork.engine.request import AdapterHandle
-from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, PreconditionFailed, Refused
-from graftwork.gateway import steering
+from graftwork.errors import Conflict, Forbidden, InvalidRequest, NotFound, PreconditionFailed, Refused, Unavailable
+from graftwork.gateway import kept_warm, steering
+from graftwork.gateway import rollouts as doors
 from graftwork.gateway.services import Services
+from graftwork.traffic.rollouts import rows
 from support.rollouts import canary, document, hold, weight
 from support.served import Served
 
@@ -132,6 +134,44 @@ def test_watching_tells_each_change_until_the_end(support: Served) -> None:
     assert [one["status"] for one in seen] == ["warming", "promoted"]
 
 
+def test_watching_tells_what_gates_come_to_and_figures_now_and_then(
+    support: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "STANDING_S", 0.0)
+    start(support, canary(weight(50), hold()))
+    rollouts = services(support).rollouts
+    one, told = rollouts.get("local", "support"), iter([("inconclusive", 3), ("inconclusive", 4), ("pass", 50)])
+
+    def stand() -> None:
+        """What a controller writes, which is no change."""
+        result, n = next(told)
+        metric = {"name": "rating", "result": result, "reason": f"of {n}", "figures": {"n": n}, "looks": {}}
+        standing = {"arm": "candidate", "name": "liked", "revision": 1, "since": one.created_at, "metrics": [metric]}
+        standing |= {"looked_at": f"{n}", "result": result, "reason": f"rating: of {n}"}
+        with rollouts._database.transaction() as tx:
+            rows.write_seen(tx, one, [standing], None)
+
+    seen = []
+    for event in support.client.rollouts.watch("support"):
+        seen.append([standing["reason"] for standing in event["analyses"]])
+        if len(seen) == 1:
+            stand()
+        elif len(seen) == 2:  # the figures alone, and then another verdict
+            stand()
+            assert len(seen) == 2
+            stand()
+        else:
+            break
+    assert seen == [[], ["rating: of 3"], ["rating: of 50"]]
+    monkeypatch.setattr(doors, "FIGURES_S", 0.0)
+    told = iter([("pass", 51)])
+    for number, event in enumerate(support.client.rollouts.watch("support")):
+        if number:
+            assert event["analyses"][0]["reason"] == "rating: of 51"
+            break
+        stand()
+
+
 def test_candidates_are_in_memory_before_their_first_weight_and_both_arms_stay_there(support: Served) -> None:
     start(support, HALF)
     assert look(support, 1)["status"] == "paused"
@@ -146,6 +186,20 @@ def test_a_candidate_that_cannot_be_loaded_is_aborted_and_nobody_was_answered_by
     support.engine.failures["support:2.0.0"] = Refused("It cannot be served.")
     start(support, HALF)
     assert (look(support)["status"], models(support, 5)) == ("aborted", {("support:1.0.0", "production")})
+
+
+def test_a_candidate_that_finds_no_room_says_so_while_it_waits(
+    support: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    support.engine.failures["support:2.0.0"] = Unavailable("Adapter memory is full of adapters in use.")
+    start(support, HALF)
+    told = look(support, 1)
+    assert told["status"] == "warming"
+    assert told["waits_for"] == "support:2.0.0 cannot be loaded yet: Adapter memory is full of adapters in use."
+    support.engine.failures.clear()
+    monkeypatch.setattr(kept_warm, "AGAIN_S", 0.0)
+    told = look(support)
+    assert (told["held"], told["waits_for"]) == ("step", None)
 
 
 def test_the_previous_version_is_kept_in_memory_while_the_one_in_production_is_there(support: Served) -> None:
@@ -228,7 +282,7 @@ def test_what_the_policy_forbids_is_not_promoted_by_any_door(support: Served) ->
     policy = {"apiVersion": "adapters.graftwork.dev/v1alpha1", "kind": "Policy"}
     support.client.lifecycle.set_policy({**policy, "spec": {"require": {"production": ["approval"]}}})
     start(support, canary(weight(50)))
-    with pytest.raises(Forbidden):
+    with pytest.raises(Forbidden, match=r"Next: `graftwork approve support:2\.0\.0`\."):
         support.client.rollouts.promote("support")
     assert look(support)["held"] == "forbidden"
     support.client.lifecycle.approve("support:2.0.0")

@@ -100,12 +100,16 @@ class AllWarm:
 
     warm: bool = True
     wrong: str | None = None
+    lacks: str | None = None
 
     def ready(self, rollout: Rollout) -> bool:
         return self.warm
 
     def problem(self, rollout: Rollout) -> str | None:
         return self.wrong
+
+    def waits_for(self, rollout: Rollout) -> str | None:
+        return self.lacks
 
 
 class Bench:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,16 +59,24 @@ def status(
             _show(context, client.rollouts.show(route))
             return
         found = client.rollouts.list()
+    _say_what_moves(context, *found)
     write(found, context.output, lambda: print_table(found, _COLUMNS, empty="No rollouts."))
 
 
 def watch(ctx: typer.Context, route: Route) -> None:
-    """Show a rollout each time that it changes, a line for each, until it ends or Ctrl-C."""
+    """Show a rollout each time that it changes, a line for each, and what its gates say, until it ends or Ctrl-C."""
     context = context_of(ctx)
+    before: list[str] = []
     with context.client() as client:
         try:
             for found in client.rollouts.watch(route):
-                print(_line(found, context.output), flush=True)
+                if not before:
+                    _say_what_moves(context, found)
+                said = _lines(found, context.output)
+                for line, text in said.items():
+                    if text not in before:
+                        print(line, flush=True)
+                before = list(said.values())
         except KeyboardInterrupt:
             return
 
@@ -121,6 +131,8 @@ def _show(context: Context, found: dict[str, Any]) -> None:
         **{one["arm"]: f"{one['version']}  {one['weight']:g} %" for one in found["arms"]},
         **({"mirror": f"{found['mirror']:g} % of requests are copied"} if found["mirror"] else {}),
         "reason": found["reason"],
+        **({"waits for": found["waits_for"]} if found["waits_for"] else {}),
+        **({"next": f"graftwork rollout {verb} {found['route']}"} if (verb := _next(found)) else {}),
         "updated": found["updated_at"],
         **{
             f"{standing['arm']}: {metric['name']}": f"{metric['result']}: {metric['reason']}"
@@ -128,15 +140,41 @@ def _show(context: Context, found: dict[str, Any]) -> None:
             for metric in standing["metrics"]
         },
     }
+    _say_what_moves(context, found)
     write(found, context.output, lambda: print_facts(facts))
 
 
-def _line(found: Row, output: OutputFormat) -> str:
+def _say_what_moves(context: Context, *found: Row) -> None:
+    """Without a server named, nothing else tells that it takes one for a rollout to go on."""
+    if context.url is None and any(one["ended_at"] is None for one in found):
+        print(
+            "A rollout goes on only while a server runs on this registry: `graftwork serve` starts one.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _next(found: Row) -> str | None:
+    """The verb that a person is waited for with."""
+    if found["held"] is not None:
+        return "resume"
+    return "retry" if found["status"] == "aborted" else None
+
+
+def _lines(found: Row, output: OutputFormat) -> dict[str, str]:
+    """What is said of it, by time: the lines, and of each what is news in it: not when it was looked at."""
     if output is not OutputFormat.TABLE:
-        return json.dumps(found, ensure_ascii=False)
-    return (
-        f"{found['updated_at']}  {_status(found)}  {found['step']}/{found['steps']}  {_arms(found)}  {found['reason']}"
-    )
+        line = json.dumps(found, ensure_ascii=False)
+        return {line: line}
+    said = []
+    for one in found["analyses"]:
+        standing = f"{one['arm']}: {one['name']}  {one['result']}: {one['reason']}"
+        said.append((one["looked_at"], standing, one["since"]))
+    waits = f" {found['waits_for']}" if found["waits_for"] else ""
+    state = f"{_status(found)}  {found['step']}/{found['steps']}  {_arms(found)}  {found['reason']}{waits}"
+    said.append((found["updated_at"], state, found["updated_at"]))
+    said.sort(key=itemgetter(0))  # what was seen comes before what was done for it at the same moment
+    return {f"{at}  {text}": f"{since}  {text}" for at, text, since in said}
 
 
 def _status(row: Row) -> str:

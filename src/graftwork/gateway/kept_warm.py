@@ -12,7 +12,7 @@ from graftwork.engine.residency import Residency
 from graftwork.errors import GraftworkError, Unavailable
 from graftwork.gateway.engine_slot import EngineSlot
 from graftwork.registry.snapshot import Snapshot
-from graftwork.traffic.rollouts.rollout import Rollout
+from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout
 from graftwork.traffic.rollouts.warmth import keep_warm
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ class KeptWarm:
         self._slot, self._snapshot, self._budget_bytes = slot, snapshot, budget_bytes
         self._own: dict[str, AdapterHandle] = {}
         self._asked: dict[str, float] = {}  # when, by `time.monotonic`
+        self._refused: dict[str, str] = {}  # why there was no load
 
     async def refresh(self) -> None:
         """Pin what is wanted by now, and let go of what no longer is; quick, for loads go on by themselves."""
@@ -40,6 +41,7 @@ class KeptWarm:
         for digest in self._own.keys() - wanted.keys():
             engine.unpin(self._own.pop(digest))
         self._asked = {digest: at for digest, at in self._asked.items() if digest in wanted}
+        self._refused = {digest: why for digest, why in self._refused.items() if digest in wanted}
         for digest, handle in wanted.items():
             if self._settled(memory.get(digest), digest):
                 continue
@@ -48,8 +50,10 @@ class KeptWarm:
                 await engine.load(handle, pin=True, wait_s=BEGIN_S)
             except GraftworkError as error:
                 log.info("%s is not kept in memory: %s", handle.label, error.message)
+                self._refused[digest] = error.message
             else:
                 self._own[digest] = handle
+                self._refused.pop(digest, None)
 
     def _settled(self, here: Residency | None, digest: str) -> bool:
         """Whether nothing is to be asked for: it is pinned, whoever did that, or failed, or was asked for just now."""
@@ -68,6 +72,19 @@ class KeptWarm:
             if here is not None and here.error is not None and not isinstance(here.error, Unavailable):
                 return f"{version.label} cannot be loaded: {here.error.message}"
         return None
+
+    def waits_for(self, rollout: Rollout) -> str | None:
+        if self._slot.started is None:
+            return f"The server is not ready: {'; '.join(self._slot.reasons())}."
+        memory = self._memory()
+        found = (self._lacks(version, memory.get(version.digest)) for _, version in rollout.by_arm[:-1])
+        return " ".join(why for why in found if why is not None) or None
+
+    def _lacks(self, version: ArmVersion, here: Residency | None) -> str | None:
+        if here is not None and here.state == "resident":
+            return None
+        why = here.error.message if here is not None and here.error is not None else self._refused.get(version.digest)
+        return f"{version.label} is being loaded." if why is None else f"{version.label} cannot be loaded yet: {why}"
 
     def ready(self, rollout: Rollout) -> bool:
         memory = self._memory()

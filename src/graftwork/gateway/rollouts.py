@@ -40,6 +40,10 @@ router = APIRouter(tags=["rollouts"], dependencies=[Depends(refuse_foreign_origi
 DEFAULT_PAGE, MAX_PAGE = 100, 1000
 #: How often a watcher looks whether its rollout has changed, in seconds; it costs microseconds.
 LOOK_S = 0.2
+#: How often he looks whether its arms stand otherwise, which is no change and asks the database; in seconds.
+STANDING_S = 1.0
+#: The least time between two events of which only the figures of standings differ, in seconds.
+FIGURES_S = 30.0
 #: The longest silence of a stream, in seconds.
 HEARTBEAT_S = 15.0
 
@@ -172,20 +176,22 @@ def _begun(found: Rollout) -> Response:
 
 
 async def _stream(services: Services, who: Principal, found: Rollout) -> AsyncGenerator[bytes, None]:
-    """The rollout each time that it has changed; it ends with the rollout, or when another one takes its place."""
+    """The rollout each time that it has changed, or gates have come to something else; it ends with the rollout."""
     yield b"retry: 1000\n\n" + _event(found)
     clock = asyncio.get_running_loop().time
-    spoken, seen = clock(), 0
+    spoken = told = looked = clock()
+    seen = 0
     try:
         while not found.state.ended and not services.engine.closing:
             await asyncio.sleep(LOOK_S)
             snapshot = services.snapshots.current()
             check_still(who, snapshot)
-            if snapshot.position != seen:
+            if snapshot.position != seen or clock() - looked >= STANDING_S:
                 now = await run_in_threadpool(services.rollouts.get, who.tenant, found.route)
-                seen = snapshot.position
-                if (now.revision, now.changes) != (found.revision, found.changes):
-                    found, spoken = now, clock()
+                seen, looked = snapshot.position, clock()
+                figures = now.analyses != found.analyses and looked - told >= FIGURES_S
+                if figures or _news(now) != _news(found):
+                    found, spoken, told = now, looked, looked
                     yield _event(found)
             if clock() - spoken >= HEARTBEAT_S:
                 spoken = clock()
@@ -193,6 +199,16 @@ async def _stream(services: Services, who: Principal, found: Rollout) -> AsyncGe
     except GraftworkError as error:
         kind = kind_of(error)
         yield f"event: error\ndata: {json.dumps(problem(error.message, kind, status=kind.status))}\n\n".encode()
+
+
+def _news(one: Rollout) -> tuple[object, ...]:
+    """What whoever watches is told at once: changes, what it waits for, and what each metric has come to."""
+    results = [
+        (standing["arm"], standing["name"], standing["since"], metric["name"], metric["result"])
+        for standing in one.analyses
+        for metric in standing["metrics"]
+    ]
+    return one.revision, one.changes, one.to_json()["waits_for"], results
 
 
 def _event(found: Rollout) -> bytes:

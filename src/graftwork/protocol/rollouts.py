@@ -169,7 +169,10 @@ class AnalysisStanding(Shape):
 
 
 class RolloutAnswer(Shape):
-    """Where a rollout stands; `held` is why it is paused: asked, step, undecided or forbidden."""
+    """Where a rollout stands; `held` is why it is paused: asked, step, undecided or forbidden.
+
+    `waits_for` is what keeps its candidates from being in memory, while that is known.
+    """
 
     route: str
     revision: int
@@ -179,6 +182,7 @@ class RolloutAnswer(Shape):
     steps: int
     reason: str
     held: Literal["asked", "step", "undecided", "forbidden"] | None
+    waits_for: str | None
     arms: list[ArmAnswer]
     analyses: list[AnalysisStanding]
     mirror: float

@@ -131,6 +131,9 @@ def test_several_arms_are_split_and_one_is_promoted_by_name_only() -> None:
     with pytest.raises(InvalidRequest, match="b, c"):
         promote(plan, state, NOW, "", "stable")
     after, (action,) = promote(plan, state, NOW, "better", "c")
+    assert promote(plan, after, NOW, "again") == promote(plan, after, NOW, "again", "c") == (after, ())
+    with pytest.raises(Conflict):
+        promote(plan, after, NOW, "", "b")
     assert (after.status, action.promote) == ("promoted", "c")
     completed, _ = advance(plan, resume(state, NOW, "")[0], NOW, WARM)
     assert (completed.status, completed.slices) == ("completed", ALL_STABLE)

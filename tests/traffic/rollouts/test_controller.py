@@ -86,6 +86,20 @@ def test_it_waits_for_candidates_to_be_warm_and_gives_up_on_one_that_cannot_be(b
     assert (after.state.status, after.state.reason) == ("aborted", bench.warmth.wrong)
 
 
+def test_what_a_candidate_waits_for_is_told_while_it_waits_and_is_no_change(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.warmth.warm, bench.warmth.lacks = False, "support:2.0.0 cannot be loaded yet: no room"
+    bench.start(canary(weight(50), hold()))
+    told = bench.look()
+    assert (told.to_json()["waits_for"], told.changes, bench.kinds()) == (bench.warmth.lacks, 1, ["rollout.started"])
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.desk.database, "transaction", lambda: pytest.fail("it was written again"))
+        bench.look(1)
+    bench.warmth.warm = True
+    assert (bench.look().state.held, bench.look().to_json()["waits_for"]) == ("step", None)
+
+
 def test_while_nothing_is_rolled_out_nothing_is_asked_of_the_database(bench: Bench) -> None:
     with bench.desk.database.reading() as tx:
         before = tx.exec_driver_sql("SELECT count(*) FROM leases").scalar()

@@ -96,6 +96,18 @@ def test_after_a_promotion_there_is_nothing_to_abort_and_the_message_says_what_t
     assert production(bench) == "2.0.0"
 
 
+def test_a_promotion_is_not_said_again_when_the_route_was_moved_since(bench: Bench) -> None:
+    bench.start(STEPWISE)
+    bench.rollouts.promote("local", "support", **TOLD)
+    assert bench.rollouts.promote("local", "support", **TOLD).state.status == "promoted", "done once"
+    bench.desk.registry.rollback("local", "support", actor="ann")
+    with pytest.raises(
+        Conflict, match=r"promoted support:2\.0\.0, but support was moved since, and means support:1\.0\.0"
+    ):
+        bench.rollouts.promote("local", "support", **TOLD)
+    assert (production(bench), len(bench.kinds())) == ("1.0.0", 2)
+
+
 def test_a_new_revision_supersedes_and_starts_over(bench: Bench) -> None:
     bench.start(STEPWISE)
     bench.look()

@@ -60,6 +60,7 @@ rollouts = Table(
     Column("state", Text, nullable=False),  # canonical JSON
     Column("changes", Count, nullable=False),  # how many there were: who decides on a state names it by this
     Column("analyses", Text, nullable=True),  # canonical JSON: how each arm stood at the last look
+    Column("waits_for", Text, nullable=True),  # what candidates that are not in memory waited for at the last look
     Column("created_at", Timestamp, nullable=False),
     Column("created_by", Text, nullable=False),
     Column("updated_at", Timestamp, nullable=False),

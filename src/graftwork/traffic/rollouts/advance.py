@@ -101,7 +101,7 @@ def promote(plan: Plan, state: State, now: datetime, reason: str, arm: str | Non
         InvalidRequest: there are several, and none or none of them is named.
         Conflict: it has ended.
     """
-    if state.status == "promoted" and arm in (None, plan.winner):
+    if state.promoted is not None and arm in (None, state.promoted):
         return state, ()
     _check_live(state, "promoted")
     chosen = arm if arm is not None else plan.arms[0] if len(plan.arms) == 1 else None

@@ -24,6 +24,9 @@ from graftwork.traffic.verdict import Verdict
 
 log = logging.getLogger(__name__)
 
+#: How the arms of a rollout stand, and what it waits for.
+_Told = tuple[list[dict[str, Any]], str | None]
+
 
 class Controller:
     """One of them runs in each server; all decide alike, and the lease says whose decisions are written.
@@ -44,7 +47,7 @@ class Controller:
         self._rollouts, self._lease, self._snapshot = rollouts, lease, snapshot
         self._readiness, self._clock, self._judge = readiness, clock, judge
         self._held: Held | None = None
-        self._told: dict[str, list[dict[str, Any]]] = {}
+        self._told: dict[str, _Told] = {}
 
     def look(self) -> int:
         """How many rollouts were moved on; where none is live, the database is not asked for anything."""
@@ -86,14 +89,17 @@ class Controller:
         return after is not None and after.changes != one.changes
 
     def _tell(self, one: Rollout, evidence: Evidence, held: Held, now: datetime) -> None:
-        """Write down how its arms stand, where that is something new."""
+        """Write down how its arms stand and what it waits for, where that is something new."""
         beside, within = evidence.beside(one.plan, one.state), evidence.within(one.plan, one.state)
         told = beside.to_json() if beside is not None else []
         if within is not None and within.analysis is not one.plan.background:
             told += within.to_json()
-        if told and self._told.get(one.full_name) != told:
-            self._rollouts.tell(one, told, held, now)
-            self._told[one.full_name] = told
+        cold = one.state.status == "warming" and not evidence.ready
+        known = self._told.get(one.full_name, ([], None))
+        seen = (told or known[0], self._readiness.waits_for(one) if cold else None)
+        if seen != known:
+            self._rollouts.tell(one, *seen, held, now)
+            self._told[one.full_name] = seen
 
     def _keep(self, live: Collection[str]) -> None:
         self._told = {name: told for name, told in self._told.items() if name in live}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 from graftwork.access.names import check_name
 from graftwork.db import Transaction
-from graftwork.errors import Conflict
+from graftwork.errors import Conflict, NotFound
 from graftwork.registry.changes import apply
 from graftwork.registry.pointers import PRODUCTION, plan_alias, plan_promote
 from graftwork.registry.reading import find, parsed, view_for, view_of
 from graftwork.registry.reference import Alias, Newest, Reference, Sequence
+from graftwork.registry.rules.policy import require
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
 from graftwork.traffic.resources.rows import find_live
@@ -56,12 +58,26 @@ def candidate(tx: Transaction, tenant: str, reference: str, stable: str) -> Vers
     """The version that may take the place of what `stable` means.
 
     Raises:
-        NotFound: there is none. Conflict: an alias cannot name it.
+        NotFound: there is none. Conflict: an alias cannot name it. Forbidden: the policy does not let it serve.
     """
     wanted, pointer = parsed(reference), parsed(stable)
     if isinstance(pointer.selector, _POINTERS) and wanted.name != pointer.name:
         raise Conflict(f"{reference} is not a version of {pointer.name}, which is all that {stable} can mean.")
-    return _version(tx, tenant, reference)
+    view = view_for(tx, tenant, wanted)
+    found = find(tx, view, wanted)
+    require("serving", found, view.standing.policy)
+    return found
+
+
+def meant(tx: Transaction, tenant: str, route: str) -> tuple[Version, ...]:
+    """The versions that a route leads to alone now; of an implicit one that in production."""
+    found = find_live(tx, ROUTE, tenant, route)
+    references = [f"{route}@{PRODUCTION}"] if found is None else [one for one in sole_targets(found) if USER not in one]
+    versions = []
+    for one in references:
+        with suppress(NotFound):
+            versions.append(_version(tx, tenant, one))
+    return tuple(versions)
 
 
 def move(tx: Transaction, tenant: str, route: str, stable: str, to: ArmVersion, **told: Any) -> None:

@@ -41,6 +41,10 @@ class Readiness(Protocol):
         """Why one of the arms cannot be brought to memory, where that will not pass by itself."""
         ...
 
+    def waits_for(self, rollout: Rollout) -> str | None:
+        """What the candidates that are not in memory wait for, where that is known; a sentence."""
+        ...
+
     def ready(self, rollout: Rollout) -> bool:
         """Whether all candidates are in memory."""
         ...

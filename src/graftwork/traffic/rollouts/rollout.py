@@ -46,6 +46,7 @@ class Rollout:
     created_by: str
     updated_at: str
     ended_at: str | None
+    waits_for: str | None = None  #: of candidates that were not in memory when it was looked at last
 
     @cached_property
     def plan(self) -> Plan:
@@ -96,6 +97,7 @@ class Rollout:
             "steps": len(plan.steps),
             "reason": state.reason,
             "held": state.held,
+            "waits_for": self.waits_for if state.status == "warming" else None,
             "arms": [
                 {
                     "arm": name,

@@ -38,7 +38,6 @@ from graftwork.traffic.rollouts.plan import STABLE, Plan, pinned
 from graftwork.traffic.rollouts.ports import Judge
 from graftwork.traffic.rollouts.rollout import ArmVersion, Rollout
 from graftwork.traffic.rollouts.subjects import subject_of
-from graftwork.traffic.servable import require_allowed
 
 #: Who does what a plan says, in events.
 CONTROLLER: Final = "rollout-controller"
@@ -130,7 +129,10 @@ class Rollouts:
         last = self.get(tenant, route)
         _check_expected(last, expected)
         if last.state.status != "aborted":
-            raise Conflict(f"The rollout {last.name} is {last.state.status}; only an aborted one is tried again.")
+            raise Conflict(
+                f"The rollout {last.name} is {last.state.status}; only an aborted one is tried again. "
+                "`graftwork rollout start FILE` begins anew."
+            )
         again = RolloutSpec.model_validate(last.spec)
         return self.start(tenant, again, actor=actor, reason=reason or f"{last.name} again.", once=once)
 
@@ -165,7 +167,12 @@ class Rollouts:
         return self._told(tenant, route, lambda one, now, why: resume(one.state, now, why), **told)
 
     def promote(self, tenant: str, route: str, *, arm: str | None = None, **told: Any) -> Rollout:
-        """Let the route mean a candidate now; raises Forbidden where the policy does not allow it."""
+        """Let the route mean a candidate now; nothing happens where it does already.
+
+        Raises:
+            Forbidden: the policy does not allow it.
+            Conflict: it has ended; also as it should, where the route was moved since.
+        """
         return self._told(tenant, route, lambda one, now, why: promote(one.plan, one.state, now, why, arm), **told)
 
     def abort(self, tenant: str, route: str, **told: Any) -> Rollout:
@@ -185,12 +192,15 @@ class Rollouts:
             why = error.message
             return self._advance(seen, held, lambda one: forbid(one.state, now, why), now)
 
-    def tell(self, seen: Rollout, analyses: Sequence[Mapping[str, Any]], held: Held, now: datetime) -> None:
-        """Keep how its arms stand, for whoever asks; nothing where it has ended, or the right to act is gone."""
+    def tell(
+        self, seen: Rollout, analyses: Sequence[Mapping[str, Any]], waits_for: str | None, held: Held, now: datetime
+    ) -> None:
+        """Keep how its arms stand and what it waits for; nothing where it has ended, or the right to act is gone."""
         with self._database.transaction() as tx:
             one = rows.at_revision(tx, seen.tenant, seen.route, seen.revision)
             if one is not None and not one.state.ended and held.holds(tx):
-                rows.write_analyses(tx, one, [{**told, "looked_at": timestamp(now)} for told in analyses])
+                stamped = [{**told, "looked_at": timestamp(now)} for told in analyses]
+                rows.write_seen(tx, one, stamped, waits_for)
 
     def _advance(
         self, seen: Rollout, held: Held, decide: Callable[[Rollout], Outcome], now: datetime
@@ -216,7 +226,10 @@ class Rollouts:
         with self._database.transaction() as tx:
             one = self._newest(tx, tenant, route)
             _check_expected(one, expected)
-            return self._write(tx, one, decide(one, now, reason or ""), actor=actor, at=now)
+            outcome = decide(one, now, reason or "")
+            if (arm := one.state.promoted) is not None:
+                _check_meant(tx, one, one.arms[arm])
+            return self._write(tx, one, outcome, actor=actor, at=now)
 
     def _write(self, tx: Transaction, one: Rollout, outcome: Outcome, *, actor: str, at: datetime) -> Rollout:
         after, actions = outcome
@@ -281,7 +294,19 @@ def _check_candidate(version: Version, stable: Version, arms: Mapping[str, Versi
     if version.stage == "archived":
         again = f"`graftwork stage set {version.label} staging` makes it a candidate again"
         raise Conflict(f"{version.label} is archived; {again}.")
-    require_allowed(version)
+
+
+def _check_meant(tx: Transaction, one: Rollout, promoted: ArmVersion) -> None:
+    """Raises Conflict where a route no longer means what it was made to mean: to say so again would not be true."""
+    meant = pointer.meant(tx, one.tenant, one.route)
+    if promoted.digest in {version.digest for version in meant}:
+        return
+    now = " and ".join(version.label for version in meant) or "no version alone"
+    raise Conflict(
+        f"The rollout {one.name} promoted {promoted.label}, but {one.route} was moved since, and means {now} now. "
+        "`graftwork rollout start FILE` begins again; where the version is archived, after "
+        f"`graftwork stage set {promoted.label} staging`."
+    )
 
 
 def _check_expected(found: Rollout, expected: int | None) -> None:

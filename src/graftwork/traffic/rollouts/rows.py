@@ -50,9 +50,9 @@ def write_state(tx: Transaction, before: Rollout, after: State, *, changes: int,
     tx.execute(update(rollouts).where(_at(before.tenant, before.route, before.revision)).values(row))
 
 
-def write_analyses(tx: Transaction, rollout: Rollout, told: Sequence[Mapping[str, Any]]) -> None:
-    """How its arms stand; no change of it, so that no event tells of it."""
-    row = {"analyses": canonical([dict(one) for one in told], what="analyses")}
+def write_seen(tx: Transaction, rollout: Rollout, analyses: Sequence[Mapping[str, Any]], waits_for: str | None) -> None:
+    """How its arms stand, and what it waits for; no change of it, so that no event tells of it."""
+    row = {"analyses": canonical([dict(one) for one in analyses], what="analyses"), "waits_for": waits_for}
     tx.execute(update(rollouts).where(_at(rollout.tenant, rollout.route, rollout.revision)).values(row))
 
 

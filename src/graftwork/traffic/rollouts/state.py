@@ -37,6 +37,11 @@ class State:
     def ended(self) -> bool:
         return self.status in ENDED
 
+    @property
+    def promoted(self) -> str | None:
+        """The arm that the route was made to mean at the end."""
+        return self.slices[0].arm if self.status == "promoted" else None
+
     def share(self, arm: str) -> float:
         """What part of the keys an arm answers, 0 to 1."""
         return share_of(self.slices, arm)
