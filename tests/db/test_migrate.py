@@ -247,7 +247,7 @@ def test_opening_an_up_to_date_database_imports_neither_alembic_nor_torch(url: s
     script = (
         "import sys\n"
         "from graftwork.db import Database\n"
-        "from graftwork.registry import Registry\n"
+        "from graftwork.registry.registry import Registry\n"
         f"with Database({url!r}) as database:\n"
         "    Registry(database).list_adapters('local')\n"
         "unwanted = {'alembic', 'torch', 'numpy', 'pydantic', 'psycopg'}\n"

@@ -70,7 +70,7 @@ def test_a_commit_of_another_process_is_seen_at_once(desk: Desk, reader: Snapsho
     script = (
         "import sys\n"
         "from graftwork.db import Database\n"
-        "from graftwork.registry import Registry\n"
+        "from graftwork.registry.registry import Registry\n"
         "with Database(sys.argv[1]) as database:\n"
         "    Registry(database).promote('local', 'tone:1.0.0', actor='other')\n"
     )
