@@ -14,5 +14,4 @@ class Promotions(Resources):
 
     def candidates(self, name: str) -> list[Json]:
         """The versions that a policy means now, and what each still waits for: `{"version", "waits_for", …}`."""
-        found: list[Json] = self._wire.json("GET", f"{self._at(name)}/candidates")["candidates"]
-        return found
+        return self._wire.pages(f"{self._at(name)}/candidates", "candidates")

@@ -61,6 +61,7 @@ class CandidateAnswer(Shape):
 
 
 class CandidateList(Shape):
-    """GET /api/v1/promotions/{name}/candidates: the first hundred, by adapter."""
+    """GET /api/v1/promotions/{name}/candidates, by adapter."""
 
     candidates: list[CandidateAnswer]
+    next_page_token: str | None

@@ -57,7 +57,7 @@ def templates(court: Court) -> None:
 
 
 def lacks(court: Court, promoter: Promoter, name: str = "auto") -> list[str]:
-    [found] = promoter.standing(court.promotions.show("local", name))
+    [found] = promoter.standing(court.promotions.show("local", name)).items
     return list(found.found.waits_for)
 
 
@@ -76,7 +76,7 @@ def test_a_version_in_staging_that_passes_is_rolled_out_and_promoted_and_says_wh
     court: Court, promoter: Promoter
 ) -> None:
     policy(court)
-    assert promoter.look() == 0 and promoter.standing(court.promotions.show("local", "auto")) == []
+    assert promoter.look() == 0 and promoter.standing(court.promotions.show("local", "auto")).items == ()
     stage(court, "support:2.0.0")
     assert promoter.look() == 0
     [said] = lacks(court, promoter)
@@ -170,7 +170,9 @@ def test_what_cannot_begin_says_why_and_the_others_go_on(court: Court, promoter:
     policy(court, gate=None)
     assert promoter.look() == 1 and newest(court)[0] == 1
     [other] = [
-        one for one in promoter.standing(court.promotions.show("local", "auto")) if one.version.adapter != "support"
+        one
+        for one in promoter.standing(court.promotions.show("local", "auto")).items
+        if one.version.adapter != "support"
     ]
     assert "nothing in production" in other.found.waits_for[0]
     policy(court, "lost", gate=None, adapters="support", strategy=canary(weight(5), {"analysis": {"name": "gone"}}))

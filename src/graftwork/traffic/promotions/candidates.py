@@ -24,8 +24,8 @@ def candidate(view: AdapterView, when: WhenPart) -> Version | None:
     return None if older else found
 
 
-def candidates(snapshot: Snapshot, tenant: str, spec: PromotionSpec) -> Iterator[Version]:
-    """By the adapters' names."""
+def candidates(snapshot: Snapshot, tenant: str, spec: PromotionSpec, *, after: str = "") -> Iterator[Version]:
+    """By the adapters' names, from the first one after `after`."""
     for view in snapshot.by_tenant.get(tenant, ()):
-        if fits(spec.adapters, view.name) and (found := candidate(view, spec.when)) is not None:
+        if view.name > after and fits(spec.adapters, view.name) and (found := candidate(view, spec.when)) is not None:
             yield found

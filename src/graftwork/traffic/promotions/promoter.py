@@ -14,6 +14,7 @@ from graftwork.access.clock import Clock
 from graftwork.db import Database
 from graftwork.db.lease import Held, Lease
 from graftwork.errors import GraftworkError, Unavailable
+from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.snapshot import Snapshot
 from graftwork.registry.versions import Version
 from graftwork.traffic.promotions.candidates import candidates
@@ -85,11 +86,14 @@ class Promoter:
         self._rested_s = ended_s + (ended_s - began_s) / SHARE
         return begun
 
-    def standing(self, policy: Promotion, most: int = 100) -> list[Standing]:
-        """The first of what a policy means now, by adapter, and what each of them waits for."""
-        meant = islice(candidates(self._snapshot(), policy.tenant, policy.spec), most)
+    def standing(self, policy: Promotion, *, page_size: int = 100, page_token: str = "") -> Page[Standing]:
+        """What a policy means now, by adapter, and what each of them waits for."""
+        check_page_size(page_size)
+        meant = candidates(self._snapshot(), policy.tenant, policy.spec, after=page_token)
+        found = list(islice(meant, page_size + 1))
         with self._database.reading() as tx:
-            return [Standing(policy, version, self._conditions.of(tx, policy, version)) for version in meant]
+            told = [Standing(policy, one, self._conditions.of(tx, policy, one)) for one in found[:page_size]]
+        return Page(tuple(told), told[-1].version.adapter if len(found) > page_size else None)
 
     def _tried(self, due: Sequence[tuple[Promotion, Version]]) -> tuple[int, bool]:
         """How many were begun, and whether what kept the others is told by the log when it changes."""
