@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graftwork.errors import Conflict
+from graftwork.protocol.resource import API_VERSION
+from support.rollouts import canary, hold, weight
+from support.rollouts import document as rollout
 from support.served import Served
 
 EDGES = "/api/v1/lineage/edges"
@@ -26,6 +29,34 @@ def test_facts_are_added_once_and_asked_for_in_both_directions(served: Served) -
     path = "/api/v1/tenants/local/lineage?node=alpha"
     assert served.http.get(path).json() == served.http.get("/api/v1/lineage?node=alpha").json()
     assert served.http.get("/api/v1/tenants/acme/lineage?node=alpha").status_code == 404
+
+
+def test_routes_and_the_arms_of_rollouts_are_endpoints(served: Served) -> None:
+    data = "dataset:s3://corpora/eu"
+    for number in (1, 2, 3):
+        served.push(f"alpha:{number}.0.0", seed=number)
+    served.client.promote("alpha:1.0.0")
+    served.client.lineage.add("alpha:2.0.0", "trained_on", data)
+    assert [one["kind"] for one in served.client.lineage.impact(data)["nodes"]] == ["version"]
+    targets = [
+        {"reference": one, "weight": 1} for one in ("alpha:2.0.0", "alpha", "fake-base", "acme/it", "gone:1.0.0")
+    ]
+    rules = [{"targets": targets}, {"targets": [{"reference": "alpha-{user}"}]}]
+    document = {"apiVersion": API_VERSION, "kind": "Route", "metadata": {"name": "desk"}, "spec": {"rules": rules}}
+    served.client.routes.set(document)
+    served.client.lineage.add("application:crm", "uses", "route:desk")
+    found = served.client.lineage.impact(data)
+    assert [one["id"] for one in found["nodes"]][:2] == ["application:crm", "route:desk"] and found["count"] == 3
+    of_desk = served.client.lineage.graph("route:desk", depth=1)["edges"]
+    digests = {served.client.show(f"alpha:{number}.0.0")["digest"] for number in (1, 2)}
+    assert {one["to"].removeprefix("version:") for one in of_desk} == digests
+    assert {one["by"] for one in of_desk} == {"local"}
+    served.client.routes.remove("desk")
+    assert served.client.lineage.impact(data)["counts"] == {"version": 1}
+    served.client.rollouts.start(rollout("alpha", canary(weight(5), hold())))
+    assert served.client.lineage.impact(data)["counts"] == {"route": 1, "version": 1}
+    served.client.rollouts.abort("alpha")
+    assert served.client.lineage.impact(data)["counts"] == {"version": 1}
 
 
 def test_what_closes_a_cycle_is_a_409(served: Served) -> None:

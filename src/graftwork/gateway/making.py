@@ -58,6 +58,7 @@ from graftwork.registry.tenancy import Tenancy
 from graftwork.registry.version_files import VersionFiles
 from graftwork.settings import Settings
 from graftwork.telemetry import Telemetry
+from graftwork.traffic.endpoints import endpoints
 from graftwork.traffic.gates.templates import Templates
 from graftwork.traffic.judging.known import Known
 from graftwork.traffic.judging.template_judge import TemplateJudge
@@ -144,7 +145,7 @@ def make_services(
         lifecycle=Lifecycle(database),
         snapshots=snapshots,
         routes=Routes(database, base),
-        lineage=Lineage(database),
+        lineage=Lineage(database, endpoints=lambda tenant: endpoints(snapshots.current(), tenant)),
         searches=Searches(database),
         tags=Tags(database),
         descriptions=Descriptions(database),

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from graftwork.access import events
 from graftwork.access.events import verify_chain
 from graftwork.errors import Conflict, InvalidRequest, NotFound
+from graftwork.registry.lineage.endpoints import Endpoint, Endpoints
 from graftwork.registry.lineage.formats import write_graph
 from graftwork.registry.lineage.lineage import Impact, Lineage, LineageGraph
 from graftwork.registry.lineage.nodes import parse_node
@@ -301,3 +302,54 @@ def test_names_of_sql_are_names(desk: Desk, lineage: Lineage) -> None:
         lineage.add("local", "tone", "trained_on", name, actor="me")
         assert called(lineage.impact("local", name)) == {"tone:1.0.0"}
         assert name in called(lineage.graph("local", "tone"))
+
+
+def test_what_rules_lead_to_is_served_by_them(desk: Desk) -> None:
+    for number in (1, 2):
+        desk.push(number, metadata=TRAINED if number == 1 else child("tone:1.0.0"))
+    digest = desk.registry.show("local", "tone:1.0.1").digest
+    of = {"local": Endpoints((Endpoint("desk", digest, "then", "ann"),), frozenset({"desk", "empty"}))}
+    lineage = Lineage(desk.database, endpoints=lambda tenant: of.get(tenant, Endpoints()))
+    lineage.add("local", "application:crm", "uses", "route:desk", actor="me")
+    found = lineage.impact("local", EU)
+    assert called(found) == {"tone:1.0.0", "tone:1.0.1", "route:desk", "application:crm"}
+    assert found.counts == {"application": 1, "route": 1, "version": 2}
+    assert called(lineage.impact("local", EU, live=True)) == {"route:desk", "application:crm"}
+    assert called(lineage.impact("local", EU, depth=2)) == {"tone:1.0.0", "tone:1.0.1"}
+    assert called(lineage.impact("local", EU, depth=3)) == {"tone:1.0.0", "tone:1.0.1", "route:desk"}
+    for graph in (lineage.graph("local", "application:crm"), lineage.graph("local", EU, "downstream")):
+        assert ("route:desk", "serves", "tone:1.0.1") in edges(graph)
+        assert [(fact.at, fact.by) for fact in graph.facts if fact.edge.role == "serves"] == [("then", "ann")]
+    assert called(lineage.graph("local", "route:empty")) == {"route:empty"}
+    with pytest.raises(NotFound):
+        lineage.graph("local", "route:nope")
+
+
+def test_rules_under_an_adapter_s_name_take_the_place_of_its_production(desk: Desk) -> None:
+    desk.push(1, metadata=TRAINED)
+    desk.push(2)
+    desk.promote("tone:1.0.0")
+    other = desk.registry.show("local", "tone:1.0.1").digest
+    candidate = (Endpoint("tone", other, "then", "ann"),)
+    told = Endpoints(candidate, frozenset({"tone"}))
+    lineage = Lineage(desk.database, endpoints=lambda tenant: told)
+
+    def served() -> set[str]:
+        assert called(lineage.impact("local", "tone:1.0.1")) == {"route:tone"}
+        of_data = called(lineage.impact("local", EU)) - {"tone:1.0.0"}
+        assert called(lineage.graph("local", EU, "downstream")) == {EU, "tone:1.0.0", *of_data}
+        found = {end for _, role, end in edges(lineage.graph("local", "route:tone")) if role == "serves"}
+        assert ("tone:1.0.0" in found) == (of_data == {"route:tone"})
+        return found
+
+    assert served() == {"tone:1.0.1"}
+    told = Endpoints(candidate)
+    assert served() == {"tone:1.0.0", "tone:1.0.1"}, "beside it, as a rollout does"
+
+
+def test_another_tenant_s_endpoints_are_not_there(desk: Desk) -> None:
+    desk.push(1, metadata=TRAINED)
+    digest = desk.registry.show("local", "tone:1.0.0").digest
+    of = {"acme": Endpoints((Endpoint("desk", digest, "then", "ann"),), frozenset({"desk"}))}
+    lineage = Lineage(desk.database, endpoints=lambda tenant: of.get(tenant, Endpoints()))
+    assert called(lineage.impact("local", EU)) == {"tone:1.0.0"}

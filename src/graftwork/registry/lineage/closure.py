@@ -3,7 +3,8 @@
 `reach` follows edges from TO to FROM. Behind an edge whose role does not carry (`roles.py`) it does not go on. Each
 node is visited once where no depth is given (the recursion counts none, so that rows are equal and UNION drops
 them), and once per distance where one is. On top of that lies what moves: a version that `@production` names now is
-served by the route of its adapter's name, and applications use routes.
+served by the route of its adapter's name, where that has no rules of its own; others are served as `Endpoints` say; and
+applications use routes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from sqlalchemy import text
 
 from graftwork.db import Transaction
+from graftwork.registry.lineage.endpoints import NONE, Endpoints
 from graftwork.registry.lineage.nodes import Node
 from graftwork.registry.lineage.roles import LEAVES, Edge
 
@@ -39,10 +41,24 @@ reach(node, depth, open) AS (
 #: What makes a node's name comparable with a version's digest: PostgreSQL finds that by its index only in the order
 #: that the column is kept in, and names are kept bytewise.
 _AS_DIGEST = {"sqlite": "", "postgresql": 'COLLATE "default"'}
+#: What `Endpoints.parameters` are as rows; names are kept bytewise.
+_ENDPOINTS = {
+    "sqlite": """
+served(route, digest) AS (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:served)),
+ruled(route) AS (SELECT value FROM json_each(:ruled)),
+""",
+    "postgresql": """
+served(route, digest) AS (
+    SELECT (value ->> 0) COLLATE "C", (value ->> 1) COLLATE "C" FROM jsonb_array_elements(CAST(:served AS jsonb))
+),
+ruled(route) AS (SELECT value COLLATE "C" FROM jsonb_array_elements_text(CAST(:ruled AS jsonb))),
+""",
+}
 # CROSS JOIN: SQLite keeps this order, from the few to their rows.
 _IMPACT = {
     dialect: f"""
 {_REACH},
+{_ENDPOINTS[dialect]}
 live(route, depth) AS (
     SELECT v.adapter, r.depth + :step
     FROM reach r
@@ -53,6 +69,14 @@ live(route, depth) AS (
       AND n.tenant = :tenant AND n.number = r.node AND n.kind = 'version'
       AND v.tenant = :tenant AND v.digest = n.name {as_digest}
       AND a.tenant = :tenant AND a.adapter = v.adapter AND a.alias = 'production' AND a.sequence = v.sequence
+      AND v.adapter NOT IN (SELECT route FROM ruled)
+    UNION
+    SELECT s.route, r.depth + :step
+    FROM reach r
+    CROSS JOIN lineage_nodes n
+    CROSS JOIN served s
+    WHERE r.open = 1 AND r.depth < :depth
+      AND n.tenant = :tenant AND n.number = r.node AND n.kind = 'version' AND s.digest = n.name
 ),
 found(kind, name, digest) AS (
     SELECT n.kind, n.name, n.digest
@@ -121,10 +145,12 @@ class Asked:
     depth: int | None = None  #: None: any
     kind: str = ""  #: only nodes of this kind
     live: bool = False  #: only versions that an alias names now, routes and applications
+    endpoints: Endpoints = NONE
 
     def parameters(self, tenant: str) -> dict[str, Any]:
         counted = {"step": 0, "depth": 1} if self.depth is None else {"step": 1, "depth": self.depth}
-        return {**_root(tenant, self.node), **counted, "kind": self.kind, "live": int(self.live)}
+        wanted = {"kind": self.kind, "live": int(self.live)}
+        return {**_root(tenant, self.node), **counted, **wanted, **self.endpoints.parameters}
 
 
 def impact_page(tx: Transaction, tenant: str, asked: Asked, *, after: Node | None, limit: int) -> list[Node]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -13,6 +13,7 @@ from graftwork.errors import InvalidRequest, NotFound
 from graftwork.registry.lineage.closure import Asked, impact_counts, impact_page
 from graftwork.registry.lineage.described import Described, describe
 from graftwork.registry.lineage.edges import Origin, add_edge, nodes_like
+from graftwork.registry.lineage.endpoints import NONE, Endpoints
 from graftwork.registry.lineage.ends import check_end, resolve
 from graftwork.registry.lineage.nodes import KINDS, Node, parse_node
 from graftwork.registry.lineage.roles import Edge, check_role
@@ -76,9 +77,17 @@ class Lineage:
     there or another tenant's, Unavailable while the database is busy or away.
     """
 
-    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock = utc_now,
+        *,
+        endpoints: Callable[[str], Endpoints] = lambda tenant: NONE,
+    ) -> None:
+        """`endpoints` are those of a tenant now, beside the adapters' own names."""
         self._database = database
         self._clock = clock
+        self._endpoints = endpoints
 
     def add(
         self, tenant: str, source: str, role: str, target: str, *, actor: str, reason: str | None = None
@@ -109,10 +118,11 @@ class Lineage:
         """What a node stands on (`upstream`), what stands on it, or both; the nearest `limit` nodes each way."""
         asked = _asked(node, depth, limit, "limit")
         directions: tuple[Direction, ...] = ("upstream", "downstream") if direction == "both" else (direction,)
+        endpoints = self._endpoints(tenant)
         with self._database.reading() as tx:
-            found, named = _roots(tx, tenant, asked)
+            found, named = _roots(tx, tenant, asked, endpoints)
             roots = found[:limit]
-            ways = [walk(tx, tenant, roots, way, depth=depth, limit=limit) for way in directions]
+            ways = [walk(tx, tenant, roots, way, depth=depth, limit=limit, endpoints=endpoints) for way in directions]
             nodes = describe(tx, tenant, dict.fromkeys(node for way in ways for node in way.nodes), named)
         facts = {fact.edge: fact for way in ways for fact in way.facts}
         truncated = any(way.truncated for way in ways)
@@ -138,10 +148,10 @@ class Lineage:
         end = _asked(node, depth, page_size, "page_size")
         if kind is not None and kind not in KINDS:
             raise InvalidRequest(f"There is no kind {kind[:40]!a}; there are {', '.join(KINDS)}.", field="kind")
-        after = _place(page_token) if page_token else None
+        after, endpoints = _place(page_token) if page_token else None, self._endpoints(tenant)
         with self._database.reading() as tx:
-            roots, named = _roots(tx, tenant, end)
-            asked = Asked(end if isinstance(end, Node) else roots[0], depth, kind or "", live)
+            roots, named = _roots(tx, tenant, end, endpoints)
+            asked = Asked(end if isinstance(end, Node) else roots[0], depth, kind or "", live, endpoints)
             found = impact_page(tx, tenant, asked, after=after, limit=page_size + 1)
             more = len(found) > page_size
             counts = impact_counts(tx, tenant, asked) if more or after else _counted(found)
@@ -159,17 +169,20 @@ def _asked(node: str, depth: int | None, size: int, field: str) -> Node | Refere
     return check_end(node, field="node")
 
 
-def _roots(tx: Transaction, tenant: str, end: Node | Reference) -> tuple[tuple[Node, ...], tuple[Version, ...]]:
+def _roots(
+    tx: Transaction, tenant: str, end: Node | Reference, endpoints: Endpoints
+) -> tuple[tuple[Node, ...], tuple[Version, ...]]:
     """The nodes that are meant, and the version that a reference named.
 
     Raises:
-        NotFound: the graph has none such, and no adapter has the name of such a route.
+        NotFound: the graph has none such, and neither a route nor an adapter has the name of such a route.
     """
     node, named = resolve(tx, tenant, end)
     if found := nodes_like(tx, tenant, node):
         return tuple(found), named
     if node.kind == "route":
-        view_of(tx, tenant, node.name)
+        if node.name not in endpoints.routes:
+            view_of(tx, tenant, node.name)
         return (node,), ()
     raise NotFound(f"Nothing in the lineage is called {node}.")
 

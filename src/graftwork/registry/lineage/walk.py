@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, text
 
 from graftwork.db import Transaction
 from graftwork.registry.lineage.edges import number_of
+from graftwork.registry.lineage.endpoints import NONE, Endpoint, Endpoints
 from graftwork.registry.lineage.nodes import Node, version_node
 from graftwork.registry.lineage.roles import LEAVES, ROLES, Edge
 
@@ -44,7 +45,7 @@ WHERE v.tenant = :tenant AND {column} IN :names ORDER BY v.adapter
 
 @dataclass(frozen=True)
 class Fact:
-    """An edge, who said so and when; of `serves` between an adapter's own name and its version, who moved it."""
+    """An edge, who said so and when; of `serves` that is so now, who made it so."""
 
     edge: Edge
     at: str
@@ -64,20 +65,35 @@ class Graph:
 
 
 def walk(
-    tx: Transaction, tenant: str, roots: Iterable[Node], direction: Direction, *, depth: int | None, limit: int
+    tx: Transaction,
+    tenant: str,
+    roots: Iterable[Node],
+    direction: Direction,
+    *,
+    depth: int | None,
+    limit: int,
+    endpoints: Endpoints = NONE,
 ) -> Graph:
     """What the roots stand on (`upstream`), or what stands on them, in at most `depth` steps and `limit` nodes.
 
     A role that does not carry is followed next to the end that it is about only: the datasets that a root was
     evaluated on are shown, those that its ancestors were evaluated on are not.
     """
-    return _Walk(tx, tenant, direction, limit, tuple(roots)).run(depth)
+    return _Walk(tx, tenant, direction, limit, tuple(roots), endpoints).run(depth)
 
 
 class _Walk:
-    def __init__(self, tx: Transaction, tenant: str, direction: Direction, limit: int, roots: tuple[Node, ...]) -> None:
+    def __init__(
+        self,
+        tx: Transaction,
+        tenant: str,
+        direction: Direction,
+        limit: int,
+        roots: tuple[Node, ...],
+        endpoints: Endpoints,
+    ) -> None:
         self._tx, self._tenant, self._direction, self._limit = tx, tenant, direction, limit
-        self._roots = roots
+        self._roots, self._endpoints = roots, endpoints
         # The numbers that edges name them by; routes of adapters' names may have none.
         self._nodes: dict[Node, int | None] = {root: number_of(tx, tenant, root) for root in roots}
         self._facts: dict[Edge, Fact] = {}
@@ -117,14 +133,23 @@ class _Walk:
                 yield Fact(Edge(Node(*ends[:3]), ends[3], Node(*ends[4:])), at, by), far
 
     def _live(self, level: list[Node]) -> Iterator[tuple[Fact, int | None]]:
-        kind = "route" if self._direction == "upstream" else "version"
-        for names in _pieces([node.name for node in level if node.kind == kind]):
-            for adapter, digest, at, by in self._tx.execute(
+        upstream = self._direction == "upstream"
+        asked = {node.name for node in level if node.kind == ("route" if upstream else "version")}
+        served = [one for one in self._by_name(sorted(asked)) if one.route not in self._endpoints.routes]
+        if asked:
+            served += [one for one in self._endpoints.served if (one.route if upstream else one.digest) in asked]
+        for one in served:
+            edge = Edge(Node("route", one.route), "serves", version_node(one.digest))
+            far = edge.target if upstream else edge.source
+            yield Fact(edge, one.at, one.by), number_of(self._tx, self._tenant, far)
+
+    def _by_name(self, asked: list[str]) -> Iterator[Endpoint]:
+        """What adapters' own names mean."""
+        for names in _pieces(asked):
+            for route, digest, at, by in self._tx.execute(
                 _LIVE[self._direction], {"tenant": self._tenant, "names": names}
             ):
-                edge = Edge(Node("route", adapter), "serves", version_node(digest))
-                far = edge.target if self._direction == "upstream" else edge.source
-                yield Fact(edge, at, by), number_of(self._tx, self._tenant, far)
+                yield Endpoint(route, digest, at, by)
 
 
 def _pieces(found: list[Any]) -> Iterator[list[Any]]:
