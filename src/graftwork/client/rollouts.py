@@ -45,7 +45,7 @@ class Rollouts:
         return self._wire.pages("/api/v1/rollouts", "rollouts", **({} if status is None else {"status": status}))
 
     def watch(self, route: str) -> Generator[Json, None, None]:
-        """The rollout now, and each time that it has changed, until it ends.
+        """The rollout now, and each time that it has changed, or gates say something else of it, until it ends.
 
         Raises:
             Unavailable: the connection broke, or the server ends.
