@@ -15,6 +15,7 @@ from graftwork.settings import Settings
 from support.analysis import template
 from support.rollouts import canary, document, hold, weight
 from support.served import CHAT, HELLO, Served, serving
+from support.waiting import eventually
 
 USERS = [f"user-{number}" for number in range(2000)]
 #: Also of a candidate that answers nothing, every status is 200.
@@ -59,7 +60,13 @@ def test_users_keep_their_version_until_its_empty_answers_take_it_back(settings:
         assert who_answers(served, key, USERS[:200]) == first[:200], "the same user, the same version"
 
         asyncio.run(services.books.recorder.flush())
-        asyncio.run(services.steering.look())
+
+        def over() -> bool:
+            """The slower the look before was, the longer the next one rests."""
+            asyncio.run(services.steering.look())
+            return bool(served.client.rollouts.show("tone")["status"] == "aborted")
+
+        eventually(over)
         ended = served.client.rollouts.show("tone")
         assert (ended["status"], "empty: " in ended["reason"]) == ("aborted", True), ended["reason"]
         assert set(who_answers(served, key, USERS[:200])) == {"1.0.0"}
