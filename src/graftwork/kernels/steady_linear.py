@@ -8,7 +8,7 @@ filled up to a number that was seen to give all rows, at any place, the bits tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,6 @@ _FEW = (2, 4, 8)  # what fewer rows than a tile are filled up to
 _FINE, _FINE_UP_TO = 4, 64  # more are filled up to a multiple of 4, and above 64 to one of TILE
 _COMPARED = 1 << 16  # least elements of the outputs that are compared: few of them show another order in bfloat16
 
-Product = Callable[[Tensor], Tensor]
 #: For a number of threads and of rows, how many rows are computed at a time.
 Sizes = dict[tuple[int, int], int]
 

@@ -136,7 +136,7 @@ class Promoter:
                 spec,
                 now=now,
                 actor=actor_of(policy),
-                reason=_reason(policy, version, found),
+                reason=_reason(policy, version),
                 evidence=found.evidence,
             )
         return True
@@ -155,7 +155,7 @@ def _case(policy: Promotion, version: Version) -> _Case:
     return policy.tenant, policy.name, policy.revision.number, version.digest
 
 
-def _reason(policy: Promotion, version: Version, found: Found) -> str:
+def _reason(policy: Promotion, version: Version) -> str:
     when = policy.spec.when
     why = f"{version.label} is {f'@{when.alias}' if when.alias is not None else f'in {when.stage}'}"
     gate = f", and passes {policy.spec.gate.name}" if policy.spec.gate is not None else ""

@@ -107,7 +107,7 @@ def promote(plan: Plan, state: State, now: datetime, reason: str, arm: str | Non
     chosen = arm if arm is not None else plan.arms[0] if len(plan.arms) == 1 else None
     if chosen not in plan.arms:
         raise InvalidRequest(f"Say which arm: {', '.join(plan.arms)}.", field="arm")
-    return _promoted(plan, state, now, chosen, reason)
+    return _promoted(state, now, chosen, reason)
 
 
 def abort(state: State, now: datetime, reason: str) -> Outcome:
@@ -150,7 +150,7 @@ def _next(plan: Plan, state: State, now: datetime, evidence: Evidence) -> Action
     if state.step == len(plan.steps):
         if plan.winner is None:
             return Action("completed", state, _over(state, "completed", now, _done(plan, beside)))
-        _, (action,) = _promoted(plan, state, now, plan.winner, "All steps are done.")
+        _, (action,) = _promoted(state, now, plan.winner, "All steps are done.")
         return action
     return _step(plan, state, now, evidence)
 
@@ -207,7 +207,7 @@ def _failed(state: State, now: datetime, judged: Judged) -> Action:
     return Action("aborted", state, _over(state, "aborted", now, reason), judged=judged)
 
 
-def _promoted(plan: Plan, state: State, now: datetime, arm: str, reason: str) -> Outcome:
+def _promoted(state: State, now: datetime, arm: str, reason: str) -> Outcome:
     after = replace(_over(state, "promoted", now, reason), slices=(Slice(arm, 0.0, 1.0),))
     return after, (Action("promoted", state, after, promote=arm),)
 
