@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -9,9 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,10 +71,9 @@ def gateways(url: str, home: Path, base: Path | str, **settings: str) -> Iterato
     """Records are there before the answers, so that each can be explained whoever is killed."""
     settings = {"GRAFTWORK_DATABASE_URL": url, "GRAFTWORK_RECORD_MODE": "strict", **settings}
     home.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        started = [
-            stack.enter_context(server(home, Path(base), home / f"{number}.log", **settings)) for number in range(2)
-        ]
+    with ExitStack() as stack, ThreadPoolExecutor(2) as together:
+        starting = [server(home, Path(base), home / f"{number}.log", **settings) for number in range(2)]
+        started = [*together.map(stack.enter_context, starting)]
         urls, processes = zip(*started, strict=True)
         with Client(urls[0]) as anybody:
             key: str = anybody.keys.create(**ADMIN)["key"]
@@ -155,12 +155,22 @@ def check_explained(made: Gateways, load: Load) -> None:
         told = answer.headers["x-graftwork-arm"], answer.headers["x-graftwork-digest"]
         assert (record["arm"], record["digest"], record["outcome"]) == (*told, "ok")
         last[told] = record["request_id"]
-    for (arm, digest), request_id in last.items():
-        found = graftwork(made, "explain", request_id)
+    with made.client() as client:
+        explained = [client.predictions.explain(one) for one in last.values()]
+    explained[-1] = graftwork(made, "explain", [*last.values()][-1])
+    for (arm, digest), found in zip(last, explained, strict=True):
         assert (found["prediction"]["arm"], found["prediction"]["digest"]) == (arm, digest)
         assert found["history"], "how the version came to where it was"
         kinds = [one["kind"] for one in found["decided_by"]]
         assert (found["prediction"]["rollout"] is not None) == any(one.startswith("rollout.") for one in kinds)
+
+
+def settled(made: Gateways, load: Load, body: Mapping[str, Any], model: str) -> int:
+    """Return when each gateway has that version answer so; how many of the load's answers were asked for before."""
+    for place in range(len(made.urls)):
+        with made.http(place) as http:
+            eventually(lambda: http.post(CHAT, json=body).json().get("model") == model, BOUND_S)
+    return len(load.answers) + 4
 
 
 def test_a_key_counts_on_every_gateway_from_its_making_to_its_end(pair: Gateways) -> None:
@@ -183,12 +193,12 @@ def test_a_route_set_on_one_gateway_decides_on_the_other(pair: Gateways) -> None
     route = {"apiVersion": "adapters.graftwork.dev/v1alpha1", "kind": "Route", "metadata": {"name": "desk"}}
     half = [{"reference": f"tone:{number}.0.0", "weight": 1, "arm": f"arm-{number}"} for number in (2, 3)]
     french = {"name": "french", "matches": [{"locale": "fr"}], "targets": [{"reference": "tone:1.0.0"}]}
-    with pair.client() as client, pair.load(bodies("desk", 40)) as load:
+    with pair.client() as client, pair.load(bodies("desk", 20)) as load:
         load.more(8)
         assert {answer.status_code for answer in load.answers} == {404}
         client.routes.set({**route, "spec": {"rules": [french, {"name": "rest", "targets": half}]}})
-        time.sleep(BOUND_S)
-        split = load.more(80) + 4
+        split = settled(pair, load, {**bodies("desk")[0], "locale": "fr"}, "tone:1.0.0")
+        load.more(60)
     arms: dict[str, set[str]] = {}
     for answer in load.answers[split:]:
         arms.setdefault(json.loads(answer.request.content)["session_id"], set()).add(model_of(answer))
@@ -252,16 +262,16 @@ def standing_still(processes: Sequence[subprocess.Popen[str]]) -> Iterator[None]
 
 
 def test_when_the_gateway_that_does_the_steps_is_killed_another_goes_on(pair: Gateways, tmp_path: Path) -> None:
-    steps = [part for percent in (10, 30, 50, 70) for part in (weight(percent), hold("2s"))]
+    steps = [part for percent in (10, 30, 50, 70) for part in (weight(percent), hold("500ms"))]
     with server(pair.home, Path(pair.base), tmp_path / "log", **pair.settings) as (url, process):
-        with Client(url, api_key=pair.key) as third:
-            with standing_still(pair.processes):  # so that nobody else takes the lease
-                third.rollouts.start(document("tone", canary(*steps), "tone:3.0.0"))
-                eventually(lambda: third.rollouts.show("tone")["step"] >= 1)
+        # The others stand still, so that none of them takes the lease.
+        with Client(url, api_key=pair.key) as third, standing_still(pair.processes):
+            third.rollouts.start(document("tone", canary(*steps), "tone:3.0.0"))
+            eventually(lambda: third.rollouts.show("tone")["step"] >= 1)
             before = third.rollouts.show("tone")["step"]
+            os.kill(process.pid, signal.SIGKILL)
         with pair.load(bodies()) as load:
             load.more(20)
-            os.kill(process.pid, signal.SIGKILL)
             with pair.client(1) as client:
                 eventually(lambda: client.rollouts.show("tone")["status"] == "promoted", 60)
                 done = [one for one in reversed(client.rollouts.steps("tone")) if one["revision"] == 1]
@@ -295,48 +305,71 @@ def labels() -> dict[str, str]:
     return {text: label for split, label, text in rows if split == "held-out"}
 
 
-def questions() -> list[dict[str, Any]]:
-    """Each text in conversations of its own."""
-    said = {"model": "sentiment", "max_tokens": 3, "temperature": 0}
-    asked = [{**said, "messages": [{"role": "user", "content": text}]} for text in labels()]
-    random.Random(7).shuffle(asked)
-    return [{**one, "session_id": f"session-{number}"} for number, one in enumerate(20 * asked)]
+def question(text: str, model: str = "sentiment") -> dict[str, Any]:
+    return {"model": model, "max_tokens": 3, "temperature": 0, "messages": [{"role": "user", "content": text}]}
+
+
+def questions(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Each text in conversations of its own, 2,000 in all."""
+    return [{**question(texts[number % len(texts)]), "session_id": f"session-{number}"} for number in range(2000)]
+
+
+def shuffled() -> list[str]:
+    return random.Random(7).sample(sorted(labels()), len(labels()))
+
+
+def right(answer: httpx.Response) -> bool:
+    """Whether it says what is right to say of the text that was asked about."""
+    text = json.loads(answer.request.content)["messages"][-1]["content"]
+    said: str = answer.json()["choices"][0]["message"]["content"]
+    return labels()[text] in said.lower()
+
+
+def telling(made: Gateways, count: int) -> list[str]:
+    """Texts that tell the versions apart: the second is right of these and the first is not, so few answers show it."""
+    with made.http() as http:
+
+        def differ(text: str) -> bool:
+            one, two = (right(http.post(CHAT, json=question(text, f"sentiment:{of}"))) for of in ("1.0.0", "1.1.0"))
+            return two and not one
+
+        return list(itertools.islice(filter(differ, shuffled()), count))
 
 
 def rated(http: httpx.Client, answer: httpx.Response) -> None:
     """Whoever asked says whether the answer was right."""
     if answer.status_code == 200:
-        text = json.loads(answer.request.content)["messages"][-1]["content"]
-        right = labels()[text] in answer.json()["choices"][0]["message"]["content"].lower()
-        body = {"request_id": answer.headers["x-graftwork-request"], "name": "right", "value": float(right)}
+        body = {"request_id": answer.headers["x-graftwork-request"], "name": "right", "value": float(right(answer))}
         http.post("/v1/feedback", json=body).raise_for_status()
 
 
 def test_the_shipped_versions_change_over_by_steps_and_are_taken_back_by_hand(shipped: Gateways) -> None:
-    with shipped.client() as client, shipped.load(questions()) as load:
+    with shipped.client() as client, shipped.load(questions(shuffled()[:12])) as load:
         client.promote("sentiment:1.0.0")
         client.rollouts.start(
             document("sentiment", canary(weight(20), hold("1s"), weight(60), hold()), "sentiment:1.1.0")
         )
         eventually(lambda: client.rollouts.show("sentiment")["held"] == "step", 120)
-        split = load.more(60, 120)
+        split = load.more(40, 120)
+        moved = next(one for one in reversed(load.answers) if model_of(one) == "sentiment:1.1.0")
         client.rollouts.abort("sentiment", reason="by hand")
-        time.sleep(BOUND_S)
-        count = load.more(20, 120)
-    assert {model_of(answer) for answer in load.answers[split + 4 : split + 60]} == {
+        count = settled(shipped, load, json.loads(moved.request.content), "sentiment:1.0.0")
+        load.more(20, 120)
+    assert {model_of(answer) for answer in load.answers[split + 4 : split + 40]} == {
         "sentiment:1.0.0",
         "sentiment:1.1.0",
     }
-    assert {model_of(answer) for answer in load.answers[count + 4 :]} == {"sentiment:1.0.0"}
+    assert {model_of(answer) for answer in load.answers[count:]} == {"sentiment:1.0.0"}
     check_unmixed(shipped, load, ["sentiment:1.0.0", "sentiment:1.1.0"])
     check_explained(shipped, load)
 
 
 def test_gates_promote_the_better_shipped_version_and_take_the_worse_one_back(shipped: Gateways) -> None:
-    gate = {"name": "right", "provider": {"feedback": {"name": "right"}}, "interval": "1s", "minSamples": 20}
+    gate = {"name": "right", "provider": {"feedback": {"name": "right"}}, "interval": "1s", "minSamples": 12}
     gate |= {"successCondition": "result - stable >= 0", "failureCondition": "result - stable < 0"}
     steps = canary(weight(50), {"analysis": {"name": "careful"}}, weight(100))
-    with shipped.client() as client, shipped.load(questions(), then=rated) as load:
+    asked = questions(telling(shipped, 6))
+    with shipped.client() as client, shipped.load(asked, then=rated) as load:
         client.analyses.set(template(gate))
         client.promote("sentiment:1.0.0")
         ends = []
@@ -345,9 +378,10 @@ def test_gates_promote_the_better_shipped_version_and_take_the_worse_one_back(sh
             client.rollouts.start(document("sentiment", steps, candidate))
             eventually(lambda: client.rollouts.show("sentiment")["ended_at"] is not None, 300)
             ends.append(client.rollouts.show("sentiment"))
-            time.sleep(BOUND_S)
-            count = load.more(20, 120)
-            assert {model_of(answer) for answer in load.answers[count + 4 :]} == {"sentiment:1.1.0"}
+            other = next(one for one in reversed(load.answers) if model_of(one) == "sentiment:1.0.0")
+            count = settled(shipped, load, json.loads(other.request.content), "sentiment:1.1.0")
+            load.more(20, 120)
+            assert {model_of(answer) for answer in load.answers[count:]} == {"sentiment:1.1.0"}
     assert [one["status"] for one in ends] == ["promoted", "aborted"], [one["reason"] for one in ends]
     assert "right: " in ends[1]["reason"] and [one["weight"] for one in ends[1]["arms"]] == [0.0, 100.0]
     check_unmixed(shipped, load, ["sentiment:1.0.0", "sentiment:1.1.0"])
