@@ -128,11 +128,9 @@ def make_services(
     hooks, delivering = delivered(
         settings, database, lambda: snapshots.current().position, lambda status: attempts.labels(status).inc()
     )
-    books = Bookkeeping.of(settings, base, database, telemetry)
     telemetry.watch_engine(lambda: _with_copies(slot.stats(), copies))
     telemetry.watch_rollouts(lambda: told_of(snapshots.current()))
     partial_uploads, forms = Uploads(settings.uploads), FormFiles(settings.forms)
-    books = Bookkeeping.of(settings, base, database, telemetry)
     resources = declared.Services.of(database, base, rollouts=moving, webhooks=hooks, recordings=books.recordings)
     return Services(
         settings=settings,
