@@ -72,12 +72,13 @@ def test_who_is_where_stays_over_restarts_and_whatever_stands_before_the_rule() 
     assert abs(len(before & on_canary(split(1, 3, name="other"), "other")) / len(USERS) - 1 / 16) < 0.01
 
 
-#: Three arms with names, and three that are told apart by what they lead to.
+#: Three arms with names, three that are told apart by what they lead to, and two of these that lead to the same.
 NAMED = [("old:1.1.0", 1, "canary"), ("old:1.0.0", 6, "stable"), ("new:1.0.0", 3, "ahead")]
 NAMELESS: list[tuple[str, int, str | None]] = [(reference, weight, None) for reference, weight, _ in NAMED]
+TWICE: list[tuple[str, int, str | None]] = [("old", 1, None), ("old", 4, None), ("new:1.0.0", 5, None)]
 
 
-@pytest.mark.parametrize("arms", [NAMED, NAMELESS])
+@pytest.mark.parametrize("arms", [NAMED, NAMELESS, TWICE])
 def test_nobody_moves_when_targets_are_written_in_another_order(arms: list[tuple[str, int, str | None]]) -> None:
     def where(order: Sequence[tuple[str, int, str | None]]) -> list[str]:
         told = [{"reference": one, "weight": weight, "arm": arm} for one, weight, arm in order]
@@ -86,8 +87,9 @@ def test_nobody_moves_when_targets_are_written_in_another_order(arms: list[tuple
         return [pick(found, point).reference for point in points("support")]
 
     before = where(arms)
-    for reference, weight, _ in arms:
-        assert abs(before.count(reference) / len(USERS) - weight / 10) < 0.02
+    for reference in {one for one, _, _ in arms}:
+        share = sum(weight for one, weight, _ in arms if one == reference) / 10
+        assert abs(before.count(reference) / len(USERS) - share) < 0.02
     assert all(where(order) == before for order in permutations(arms))
 
 
@@ -187,6 +189,18 @@ def test_targets_that_lead_to_the_same_have_their_shares_too() -> None:
     found = [pick(arms, point).name for point in points("support")]
     for arm, share in zip(arms, (0.1, 0.2, 0.3, 0.4), strict=True):
         assert arm.share == share and abs(found.count(arm.name) / len(USERS) - share) < 0.02
+
+
+@pytest.mark.parametrize("added", [1, 9])
+def test_one_more_that_leads_to_the_same_only_takes(added: int) -> None:
+    def where(*weights: int) -> list[str]:
+        told = [{"reference": "old", "weight": weight} for weight in weights]
+        arms = route({"name": "split", "targets": [*told, {"reference": "new:1.0.0", "weight": 5}]}).arms
+        return [pick(arms, point).reference for point in points("support")]
+
+    before = where(5)
+    for after in (where(5, added), where(added, 5)):
+        assert {(was, now) for was, now in zip(before, after, strict=True) if was != now} == {("new:1.0.0", "old")}
 
 
 def test_an_arm_that_is_called_as_another_s_target_is_another() -> None:

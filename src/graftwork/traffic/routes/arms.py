@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,14 +41,29 @@ def arms_of(targets: Sequence[Target]) -> tuple[RuleArm, ...]:
     parts = shares([(name, float(one.weight or 1)) for name, one in zip(names, targets, strict=True)])
     lots = [f"arm {one.arm}" if one.arm is not None else f"to {one.reference}" for one in targets]
     return tuple(
-        RuleArm(name, one.reference, parts[name], f"{lot} {lots[:index].count(lot)}")  # several may lead to the same
-        for index, (name, one, lot) in enumerate(zip(names, targets, lots, strict=True))
+        RuleArm(name, one.reference, parts[name], f"{lot} {rank}")
+        for name, one, lot, rank in zip(
+            names, targets, lots, _ranks(lots, [parts[name] for name in names]), strict=True
+        )
     )
 
 
 def pick(arms: Sequence[RuleArm], point: float) -> RuleArm:
     """The arm that has a point."""
     return arms[draw([(arm.lot, arm.share) for arm in arms], point)]
+
+
+def _ranks(lots: Sequence[str], weights: Sequence[float]) -> list[int]:
+    """Of each how many are before it that lead to the same: the heaviest first, whatever order they were written in.
+
+    So one that is added makes none of them lighter, nor one that is removed any heavier.
+    """
+    ranks = [0] * len(lots)
+    before: Counter[str] = Counter()
+    for at in sorted(range(len(lots)), key=lambda at: -weights[at]):
+        ranks[at] = before[lots[at]]
+        before[lots[at]] += 1
+    return ranks
 
 
 def _name(index: int, count: int) -> str:
