@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import APIRouter
 from fastapi.routing import iter_route_contexts
 
 from graftwork.access.roles import ROLES, Right, rights_of
@@ -37,6 +38,27 @@ def test_every_door_of_the_app_says_which_right_it_asks_for(place: Shared) -> No
 def test_a_door_without_a_line_opens_to_nobody(place: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graftwork.gateway.doors.DOORS", {})
     assert place.http().get("/v1/models").status_code == 403
+
+
+def test_a_door_that_is_hung_on_the_app_itself_opens_to_nobody_either(place: Shared) -> None:
+    extra = APIRouter()
+    extra.add_api_route("/beside", lambda: "open")
+    place.app.include_router(extra)
+    place.app.add_api_route("/extra", lambda: "open")
+    assert [place.http().get(path).status_code for path in ("/beside", "/extra")] == [403, 403]
+
+
+def test_a_door_is_checked_once(place: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asked(dict[tuple[str, str], Right | None]):
+        def __contains__(self, door: object) -> bool:
+            seen.append(door)
+            return super().__contains__(door)
+
+    seen: list[object] = []
+    monkeypatch.setattr("graftwork.gateway.doors.DOORS", Asked(DOORS))
+    for path in ("/health", "/v1/models", "/api/v1/routes", f"/api/v1/tenants/{LOCAL}/routes"):
+        assert place.http().get(path).status_code == 200
+    assert seen == [("GET", "/health"), ("GET", "/v1/models"), ("GET", "/routes"), ("GET", "/routes")]
 
 
 def test_while_nobody_made_a_key_whoever_is_on_this_machine_is_its_administrator(place: Shared) -> None:

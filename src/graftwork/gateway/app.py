@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from graftwork.adapters.outline import Outline
 from graftwork.db import Database
 from graftwork.gateway import errors
 from graftwork.gateway.door_keeper import DoorKeeper
+from graftwork.gateway.doors import check_door
 from graftwork.gateway.engine_slot import GenerationEngine
 from graftwork.gateway.life import lifespan_of
 from graftwork.gateway.making import EngineFactory, check_base_name, make_services
@@ -52,6 +53,7 @@ def build_app(
         lifespan=lifespan_of(services, database, in_background=load_in_background),
         docs_url=None,  # they would load scripts from the network
         redoc_url=None,
+        dependencies=[Depends(check_door)],  # of what is hung up here; the routes of ROUTER have theirs, and no other
         redirect_slashes=False,  # a name that was left out would lead to the door of what is above it
     )
     app.state.services = services
