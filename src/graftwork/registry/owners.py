@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import bindparam, delete, select
 
@@ -14,6 +15,11 @@ from graftwork.db import Transaction
 from graftwork.db.schema import applied_resources
 
 Key = tuple[str, str]  #: kind, as documents write it, and name
+#: Kinds whose services disown by themselves; those of what is set in revisions are their `Kind.title`.
+GRANT: Final = "Grant"
+POLICY: Final = "Policy"
+RETENTION: Final = "Retention"
+WEBHOOK: Final = "Webhook"
 _DISOWN = delete(applied_resources).where(
     applied_resources.c.tenant == bindparam("of"),
     applied_resources.c.kind == bindparam("kinds"),
@@ -27,6 +33,11 @@ class Owner:
 
     set: str
     digest: str
+
+
+def grant_name(grantee: str, pattern: str) -> str:
+    """What a grant is called here, which has no name: there is one of a pattern to a tenant."""
+    return f"{grantee}/{pattern}"
 
 
 def owners_of(tx: Transaction, tenant: str) -> dict[Key, Owner]:

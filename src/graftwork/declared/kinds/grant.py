@@ -13,15 +13,16 @@ from graftwork.db.schema import grants
 from graftwork.declared.desk import Desk
 from graftwork.declared.resource_kind import ResourceKind, Spec
 from graftwork.protocol.declared import GrantResource
+from graftwork.registry.owners import GRANT, grant_name
 
 
 class GrantKind(ResourceKind[GrantResource]):
     """Called by whom and what it is of, `acme/tone-*`: there is one at most."""
 
-    word, body, right = "Grant", GrantResource, Right.ADMINISTER
+    word, body, right = GRANT, GrantResource, Right.ADMINISTER
 
     def name(self, document: GrantResource) -> str:
-        return f"{document.spec.tenant}/{document.spec.pattern}"
+        return grant_name(document.spec.tenant, document.spec.pattern)
 
     def check(self, document: GrantResource) -> None:
         check_tenant(document.spec.tenant)
@@ -37,9 +38,14 @@ class GrantKind(ResourceKind[GrantResource]):
 
     def live(self, desk: Desk) -> Mapping[str, Spec]:
         rows = desk.tx.execute(select(grants).where(grants.c.tenant == desk.tenant))
-        given = (Grant.from_row(row) for row in rows)
-        specs = ({"tenant": one.grantee, "pattern": one.pattern, "verbs": list(one.verbs)} for one in given)
-        return {f"{one['tenant']}/{one['pattern']}": one for one in specs}
+        return {
+            grant_name(one.grantee, one.pattern): {
+                "tenant": one.grantee,
+                "pattern": one.pattern,
+                "verbs": list(one.verbs),
+            }
+            for one in map(Grant.from_row, rows)
+        }
 
     def set(self, desk: Desk, document: GrantResource) -> str | None:
         """With other verbs it is another grant, in place of the one that there is."""

@@ -10,6 +10,7 @@ from graftwork.db.schema import policies
 from graftwork.declared.desk import Desk
 from graftwork.declared.resource_kind import ResourceKind, Spec
 from graftwork.protocol.lifecycle import PolicyBody
+from graftwork.registry.owners import POLICY
 from graftwork.registry.rules.policies import all_policies
 from graftwork.registry.rules.policy import Policy
 
@@ -17,7 +18,7 @@ from graftwork.registry.rules.policy import Policy
 class PolicyKind(ResourceKind[PolicyBody]):
     """The tenant's own has no name, one of an adapter its name."""
 
-    word, body, right = "Policy", PolicyBody, Right.ADMINISTER
+    word, body, right = POLICY, PolicyBody, Right.ADMINISTER
 
     def name(self, document: PolicyBody) -> str:
         return document.metadata.name or ""

@@ -10,13 +10,14 @@ from graftwork.declared.desk import Desk
 from graftwork.declared.pages import all_pages
 from graftwork.declared.resource_kind import ResourceKind, Spec, spec_of
 from graftwork.protocol.retention import RetentionResource, RetentionSpec
+from graftwork.registry.owners import RETENTION
 from graftwork.registry.retention.rules import Rules
 
 
 class RetentionKind(ResourceKind[RetentionResource]):
     """Without a name they are of all adapters."""
 
-    word, body, right = "Retention", RetentionResource, Right.ADMINISTER
+    word, body, right = RETENTION, RetentionResource, Right.ADMINISTER
 
     def name(self, document: RetentionResource) -> str:
         return document.metadata.name or ""

@@ -10,12 +10,13 @@ from graftwork.declared.desk import Desk
 from graftwork.declared.pages import all_pages
 from graftwork.declared.resource_kind import ResourceKind, Spec
 from graftwork.protocol.declared import WebhookResource
+from graftwork.registry.owners import WEBHOOK
 
 
 class WebhookKind(ResourceKind[WebhookResource]):
     """A new one makes a secret; one that is there keeps its own. Where it sends to is seen by administrators only."""
 
-    word, body, right, reading = "Webhook", WebhookResource, Right.ADMINISTER, Right.ADMINISTER
+    word, body, right, reading = WEBHOOK, WebhookResource, Right.ADMINISTER, Right.ADMINISTER
 
     def name(self, document: WebhookResource) -> str:
         return document.metadata.name

@@ -16,7 +16,7 @@ from graftwork.db import Database, Transaction
 from graftwork.db.schema import retention_rules
 from graftwork.errors import InvalidRequest, NotFound
 from graftwork.protocol.canonical import canonical, parse
-from graftwork.registry.owners import disown
+from graftwork.registry.owners import RETENTION, disown
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.reading import view_of
 from graftwork.registry.subjects import subject_of
@@ -127,7 +127,7 @@ def drop_rules(tx: Transaction, tenant: str, adapter: str, *, actor: str, at: st
     if before is None:
         return False
     _remove(tx, tenant, adapter)
-    disown(tx, tenant, [("Retention", adapter)])
+    disown(tx, tenant, [(RETENTION, adapter)])
     _tell(tx, tenant, adapter, actor, RULES_REMOVED, before, None, at)
     return True
 

@@ -10,7 +10,7 @@ from graftwork.access import events
 from graftwork.db import Transaction
 from graftwork.db.schema import policies
 from graftwork.protocol.canonical import canonical, parse
-from graftwork.registry.owners import disown
+from graftwork.registry.owners import POLICY, disown
 from graftwork.registry.rules.policy import OPEN, POLICY_REMOVED, POLICY_SET, POLICY_SUBJECT, Policy
 from graftwork.registry.subjects import subject_of
 
@@ -48,7 +48,7 @@ def put(
         row = {"tenant": tenant, "adapter": adapter, "spec": canonical(policy.to_json(), what="policy")}
         tx.execute(policies.insert().values({**row, "updated_at": at, "updated_by": actor}))
     else:
-        disown(tx, tenant, [("Policy", adapter)])
+        disown(tx, tenant, [(POLICY, adapter)])
     payload = {
         "before": before.to_json() if before else None,
         "after": policy.to_json() if policy else None,

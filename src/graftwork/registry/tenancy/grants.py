@@ -16,7 +16,7 @@ from graftwork.db import Database, Transaction
 from graftwork.db.schema import grants
 from graftwork.errors import Conflict, InvalidRequest, NotFound
 from graftwork.registry.idempotency import Once, keep, recall
-from graftwork.registry.owners import disown
+from graftwork.registry.owners import GRANT, disown, grant_name
 
 CREATED: Final = "grant.created"
 REMOVED: Final = "grant.removed"
@@ -74,7 +74,7 @@ class Grants:
         with self._database.transaction() as tx:
             grant = _find(tx, tenant, number)
             tx.execute(delete(grants).where(and_(grants.c.tenant == tenant, grants.c.id == number)))
-            disown(tx, tenant, [("Grant", f"{grant.grantee}/{grant.pattern}")])
+            disown(tx, tenant, [(GRANT, grant_name(grant.grantee, grant.pattern))])
             _tell(tx, grant, actor, REMOVED, timestamp(self._clock()))
 
 

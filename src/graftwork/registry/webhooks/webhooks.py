@@ -17,7 +17,7 @@ from graftwork.db.schema import webhook_deliveries, webhooks
 from graftwork.db.time import DatabaseClock
 from graftwork.errors import Conflict, InvalidRequest, NotFound, PreconditionFailed
 from graftwork.protocol.canonical import canonical
-from graftwork.registry.owners import disown
+from graftwork.registry.owners import WEBHOOK, disown
 from graftwork.registry.page import Page, check_page_size
 from graftwork.registry.pointers import ABSENT, PRESENT
 from graftwork.registry.webhooks.queue import PENDING, TEST, Delivery, catch_up, insert, next_number, of
@@ -105,7 +105,7 @@ class Webhooks:
             _check_expected(name, before, if_match)
             tx.execute(delete(webhook_deliveries).where(of(tenant, name)))
             tx.execute(delete(webhooks).where(_at(tenant, name)))
-            disown(tx, tenant, [("Webhook", name)])
+            disown(tx, tenant, [(WEBHOOK, name)])
             payload = {"from": before.brief(), "to": None, "reason": reason}
             _tell(tx, before, actor, "removed", payload, timestamp(self._clock()))
 
