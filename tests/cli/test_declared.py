@@ -161,7 +161,7 @@ def test_a_folder_does_not_prune_another_one_that_is_called_so(stocked: Cli, tmp
         assert (
             "The set platform has 2 resources and none of these documents: another folder may be called so" in ran.err
         )
-        assert "say --set platform" in ran.err
+        assert "To replace all that it has, say --set platform; else give these another name by --set." in ran.err
     unpruned = stocked("plan", "-f", theirs)
     assert unpruned.code == 3 and "Give these another name by --set." in unpruned.err
     named = stocked("plan", "-f", theirs, "--prune", "--set", "platform")

@@ -17,7 +17,7 @@ from graftwork.access.tenants import LOCAL
 from graftwork.client import Client
 from graftwork.declared.applier import Asked
 from graftwork.declared.document import read_documents
-from graftwork.declared.kinds import kind_of
+from graftwork.declared.kinds import all_kinds, kind_of
 from graftwork.errors import (
     Conflict,
     Forbidden,
@@ -212,6 +212,36 @@ def test_pruning_takes_away_what_the_set_made_and_nothing_else(stocked: Served) 
     assert client.tasks.list() == []
 
 
+@pytest.mark.parametrize("verb", ["plan", "apply"])
+def test_of_a_set_that_nobody_named_nothing_is_pruned(stocked: Served, verb: str) -> None:
+    client, declared = stocked.client, stocked.client.declared
+    declared.apply([route("theirs")])
+    for body in ({}, {"implied": True}):
+        told = {"documents": [route("ours")], "prune": "set", **body}
+        said = stocked.http.post(f"/api/v1/{verb}", json=told)
+        assert said.status_code == 400 and said.json()["field"] == "set" and 'name it by "set"' in said.json()["detail"]
+    with pytest.raises(InvalidRequest, match="name it"):
+        getattr(declared, verb)([route("ours")], prune="set")
+    [warning] = declared.apply([route("ours")])["warnings"]
+    assert warning.startswith("The set default has 1 resource and none of these documents")
+    assert {one["metadata"]["name"] for one in client.routes.list()} == {"ours", "theirs"}
+    named = declared.plan([route("ours")], set="default", prune="set")
+    assert actions(named) == {"Route/ours": "unchanged", "Route/theirs": "delete"}
+
+
+def test_what_nobody_said_is_not_sent(stocked: Served) -> None:
+    """A server that does not know the field yet refuses it."""
+    sent: list[dict[str, Any]] = []
+    stocked.http.event_hooks = {"request": [lambda request: sent.append(json.loads(request.content))]}
+    declared = stocked.client.declared
+    declared.plan([])
+    declared.plan([], set="ours", prune="set")
+    declared.apply([], set="ours", implied=True)
+    bare: dict[str, Any] = {"documents": [], "prune": None}
+    assert sent[:2] == [bare, {**bare, "set": "ours", "prune": "set"}]
+    assert sent[2] == {**bare, "set": "ours", "implied": True, "reason": None, "dry_run": False, "plan": None}
+
+
 def test_what_was_made_again_by_hand_is_nobodys(stocked: Served) -> None:
     client, declared = stocked.client, stocked.client.declared
     declared.apply([route("front")], set="ours")
@@ -246,6 +276,7 @@ def test_what_was_removed_by_hand_and_made_again_just_so_is_nobodys(stocked: Ser
     client, declared = stocked.client, stocked.client.declared
     declared.apply(platform(), set="ours")
     owned = [one for one in platform() if kind_of(one["kind"]).removable]
+    assert {one["kind"] for one in owned} == {kind.word for kind in all_kinds() if kind.removable}
     rest = [one for one in platform() if one not in owned]
     assert len(actions(declared.plan(rest, set="ours", prune="set"))) == len(platform())
     for own in owned:

@@ -19,7 +19,7 @@ class Declared:
         self,
         documents: Sequence[Mapping[str, Any]],
         *,
-        set: str = "default",
+        set: str | None = None,
         implied: bool = False,
         prune: str | None = None,
         tenant: str | None = None,
@@ -27,7 +27,7 @@ class Declared:
         """What would be done, in `steps`, and what stands in the way, in `problems`; nothing is done.
 
         Args:
-            set: what the documents are called together.
+            set: what the documents are called together; `default` where nobody says so, of which nothing is taken away.
             implied: nobody has chosen that name: nothing is taken away of a set that has none of these documents.
             prune: "set" takes away what an earlier apply of the set made and these documents do not have; "all"
                 whatever they do not have.
@@ -39,7 +39,7 @@ class Declared:
         self,
         documents: Sequence[Mapping[str, Any]],
         *,
-        set: str = "default",
+        set: str | None = None,
         implied: bool = False,
         prune: str | None = None,
         reason: str | None = None,
@@ -76,8 +76,10 @@ def _place(verb: str, tenant: str | None) -> str:
     return f"/api/v1/{verb}" if tenant is None else f"/api/v1/tenants/{quote(tenant, safe='')}/{verb}"
 
 
-def _body(documents: Sequence[Mapping[str, Any]], set: str, implied: bool, prune: str | None) -> Json:
-    return {"documents": list(documents), "set": set, "implied": implied, "prune": prune}
+def _body(documents: Sequence[Mapping[str, Any]], set: str | None, implied: bool, prune: str | None) -> Json:
+    """What nobody said is left out: the server knows what that means, or need not know it yet."""
+    said = ({"set": set} if set is not None else {}) | ({"implied": True} if implied else {})
+    return {"documents": list(documents), "prune": prune, **said}
 
 
 def _seen(plan: Mapping[str, Any] | None) -> Json | None:

@@ -141,13 +141,16 @@ class _Work:
         Raises:
             Conflict: it is to be pruned, and then all that it has would go.
         """
-        asked, own = self._asked, self._asked.set
-        held, said = {key for key, owner in self._owners.items() if owner.set == own}, asked.documents
+        asked, name = self._asked, self._asked.set
+        held, said = {key for key, owner in self._owners.items() if owner.set == name}, asked.documents
         if not asked.implied or not held or any(document.key in held for document in said):
             return []
-        known = f"The set {own} has {len(held)} resources and none of these documents: another folder may be called so."
+        has = "1 resource" if len(held) == 1 else f"{len(held)} resources"
+        known = f"The set {name} has {has} and none of these documents: another folder may be called so."
         if asked.prune == "set":
-            raise Conflict(f"{known} To take them all away, say --set {own}; else give these another name by --set.")
+            raise Conflict(
+                f"{known} To replace all that it has, say --set {name}; else give these another name by --set."
+            )
         return [f"{known} Give these another name by --set."] if any(one.kind.removable for one in said) else []
 
     def _declare(self, document: Declared) -> None:
@@ -182,8 +185,8 @@ class _Work:
             kinds = [kind for kind in kinds if kind.word in owned]
         for kind in kinds:
             live = {(kind.word, name): spec for name, spec in self._of(kind).items()}
-            own = self._asked.set if self._asked.prune == "set" else None
-            for (word, name), why in sorted(going(live, kept, self._owners, own)):
+            only = self._asked.set if self._asked.prune == "set" else None
+            for (word, name), why in sorted(going(live, kept, self._owners, only)):
                 before = digest_of(live[word, name])
                 if why is not None:
                     self._steps.append(Step(word, name, "unchanged", before, before, note=f"not pruned: {why}"))

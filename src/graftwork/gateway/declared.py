@@ -82,6 +82,9 @@ async def show_schema(request: Request, kind: str) -> Response:
 async def _asked(request: Request, body: PlanBody, reason: str | None = None) -> Asked:
     if Right.READ not in principal_of(request).rights:
         raise Forbidden("Your key may not do this: the answer tells what there was, so it needs the right to read.")
+    unnamed = "set" not in body.model_fields_set
+    if unnamed and body.prune == "set":
+        raise InvalidRequest('"prune": "set" takes away what the same set had before: name it by "set".', field="set")
     documents = await run_in_threadpool(read_documents, body.documents)
     await _try_forms(services_of(request), tenant_of(request), documents)
     return Asked(
@@ -90,7 +93,7 @@ async def _asked(request: Request, body: PlanBody, reason: str | None = None) ->
         rights=principal_of(request).rights,
         documents=documents,
         set=check_name(body.set, what="set"),
-        implied=body.implied,
+        implied=body.implied or unnamed,
         prune=body.prune,
         reason=reason,
     )

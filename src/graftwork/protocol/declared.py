@@ -119,7 +119,7 @@ class PlanBody(OurBody):
     """POST /api/v1/plan: what shall be; `prune` takes away what else there is of the set, or at all.
 
     `implied` says that nobody wrote the set's name, which is that of their folder, say: it takes away nothing of a set
-    that has none of these documents.
+    that has none of these documents. Where `set` is left out, it is everybody's who does so: nothing of it is pruned.
     """
 
     documents: list[dict[str, Any]] = Field(max_length=MAX_DOCUMENTS)
