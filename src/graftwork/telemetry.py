@@ -178,8 +178,8 @@ class Telemetry:
         self.shadow_copies = Counter(
             "graftwork_shadow_copies_total",
             "Copies of requests to versions that shadow others: compared, failed or timed_out; skipped as they cannot "
-            "be made, dropped as there was no room or time for them, no_turn where callers kept the engine busy until "
-            "their time was over, or lost as the database could not be used.",
+            "be made, dropped as there was no room or time for them, no_turn where they waited for a place in the "
+            "engine when their time was over, or lost as the database could not be used.",
             ("outcome",),
             registry=self.registry,
         )

@@ -118,6 +118,8 @@ class FakeEngine:
     pause_after: int | None = None
     #: The same for answers under these labels alone.
     pauses_of: dict[str, int] = field(default_factory=dict)
+    #: Labels whose answers have given way to others, as far as they pause.
+    behind: set[str] = field(default_factory=set)
     ready: bool = False
     #: Classes of the adapter with this label: its head.
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -199,6 +201,10 @@ class FakeEngine:
 
     async def weights_digest(self) -> str:
         return self.outline.weights_digest
+
+    def waits(self, request_id: str) -> bool:
+        asked = (one.adapter for one in self.requests if one.id == request_id and one.id in self._running)
+        return any(one is not None and one.label in self.behind for one in asked)
 
     def stats(self) -> FakeStats:
         return FakeStats(len(self._running), self._generated, self._most_adapters)

@@ -14,7 +14,7 @@ import pytest
 
 from graftwork.engine.create import create_engine
 from graftwork.engine.event_loops import call_in
-from graftwork.engine.request import ChatPrompt
+from graftwork.engine.request import Caller, ChatPrompt
 from graftwork.errors import Damaged, GenerationFailed, InvalidRequest, Refused, Unavailable
 from support.engines import FolderSource, ask, ask_all, prompt_of, request, running, settled
 from support.fixtures import Tiny
@@ -221,6 +221,29 @@ async def test_an_adapter_waits_for_memory_behind_steady_traffic_and_is_served(t
             assert (await ask(engine, request(prompt_of(1, 6), "a2", max_tokens=3))).finish_reason == "length"
         stop.set()
         await asyncio.gather(*tasks)
+
+
+async def test_a_row_waits_before_it_has_a_place_and_when_it_gave_way_after_some_tokens(tiny: Tiny) -> None:
+    """Two places; of two copies that have begun one gives its own to whoever asks."""
+    async with running(tiny, max_num_seqs=2) as engine:
+        aside = Caller("local/shadow", 0.01)
+        copies = [request(prompt_of(number, 6), max_tokens=400, caller=aside) for number in range(2)]
+        assert not any(engine.waits(one.id) for one in copies), "nobody has asked for them"
+        async with asyncio.timeout(20):
+            answers = [engine.generate(one) for one in copies]
+            for answer in answers:
+                await anext(answer)
+            assert not any(engine.waits(one.id) for one in copies)
+            callers = [request(prompt_of(number, 6), max_tokens=300) for number in (2, 3)]
+            answering = [asyncio.create_task(ask(engine, one)) for one in callers]
+            while not any(engine.waits(one.id) for one in copies):
+                await asyncio.sleep(0)
+            assert engine.stats().preemptions == 1
+            while not any(engine.waits(one.id) for one in callers):
+                await asyncio.sleep(0)
+            await asyncio.gather(*answering)
+            for answer in answers:
+                await answer.aclose()
 
 
 class SlowSource(FolderSource):

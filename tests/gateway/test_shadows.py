@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from graftwork.access.tenants import LOCAL
 from graftwork.client import Client
-from graftwork.errors import GenerationFailed, NotFound, Refused, Unavailable
+from graftwork.errors import GenerationFailed, GraftworkError, NotFound, Refused, Unavailable
 from graftwork.gateway import shadowing
 from graftwork.gateway.app import build_app
 from graftwork.gateway.services import Services
@@ -212,25 +212,46 @@ def test_a_slow_a_failing_and_a_hanging_version_change_nothing_for_who_asks(star
 
 def test_a_copy_that_only_waited_for_its_turn_says_nothing_of_its_version(start: Callable[..., Any]) -> None:
     with start(shadow_timeout_s=0.1) as made:
-        made.engine.pauses_of[TWO] = 0
-        made.ask(n=2)
-        eventually(lambda: made.ends() == {"no_turn": 1})
+        made.engine.behind.add(TWO)
+        for words in (0, 1):  # before it has begun, and put back after a word
+            made.engine.pauses_of[TWO] = words
+            made.ask(n=2)
+            eventually(lambda words=words: made.ends() == {"no_turn": words + 1})  # type: ignore[misc]
         assert made.client.shadows.list() == []
-        made.engine.pauses_of[TWO] = 1
+
+
+@pytest.mark.parametrize("words", [0, 1])
+def test_a_copy_that_has_its_turn_and_hangs_has_timed_out(start: Callable[..., Any], words: int) -> None:
+    with start(shadow_timeout_s=0.1) as made:
+        made.engine.pauses_of[TWO] = words
         made.ask()
         (diff,) = made.diffs(1)
-        assert (diff["outcome"], diff["error"], diff["shadow_output_tokens"]) == ("timeout", "timed_out", 1)
-        assert made.ends() == {"no_turn": 1, "timed_out": 1}
+        assert (diff["outcome"], diff["error"], diff["shadow_output_tokens"]) == ("timeout", "timed_out", words)
+        assert made.ends() == {"timed_out": 1}
 
 
-def test_a_version_that_left_memory_while_its_copy_waited_has_timed_out(start: Callable[..., Any]) -> None:
+def test_requests_that_may_take_no_longer_hold_for_copies_too(start: Callable[..., Any]) -> None:
+    with start(request_timeout_s=0.1) as made:
+        made.engine.pauses_of[TWO] = 0
+        made.engine.behind.add(TWO)
+        made.ask()
+        eventually(lambda: made.ends() == {"no_turn": 1})
+
+
+@pytest.mark.parametrize(("why", "end"), [(None, "skipped"), (Refused("It cannot be served."), "failed")])
+def test_a_version_that_left_memory_while_its_copy_waited_is_told_as_at_the_beginning(
+    start: Callable[..., Any], why: Refused | None, end: str
+) -> None:
     with start(shadow_timeout_s=0.3) as made:
         made.engine.pauses_of[TWO] = 0
+        made.engine.behind.add(TWO)
         made.ask()
         eventually(lambda: made.copies())
-        made.engine.failures[TWO] = Unavailable("Not now.")
+        made.engine.failures[TWO] = why or Unavailable("Not now.")
         del made.engine._resident[made.client.show(TWO)["digest"]]
-        eventually(lambda: made.ends() == {"timed_out": 1})
+        with pytest.raises(GraftworkError):
+            made.client.load(TWO)
+        eventually(lambda: made.ends() == {end: 1})
 
 
 def test_a_version_that_cannot_be_loaded_has_failed(mirrored: Mirrored) -> None:

@@ -255,6 +255,10 @@ class AsyncEngine:
         """Digest of the base's weights as they are now, in the serving dtype; W is frozen, so nothing may change it."""
         return await asyncio.to_thread(self._model.weights_digest)
 
+    def waits(self, request_id: str) -> bool:
+        """Whether a request has no place in the engine's steps now: it has had none yet, or gave way to others."""
+        return self._loop.waits(request_id)
+
     def stats(self) -> EngineStats:
         return stats_of(self._loop, self._scheduler, self._kv, self._adapters, self._kernels)
 

@@ -85,6 +85,11 @@ class EngineLoop:
         """Free the row, its pages and its pin before the next step."""
         self._inbox.put(Abort(request_id))
 
+    def waits(self, request_id: str) -> bool:
+        """Whether the row is here and has no place in steps: it has had none yet, or gave way to others."""
+        row = self._sequences.get(request_id)
+        return row is not None and row not in tuple(self._scheduler.running)
+
     def loaded(self, digest: str, error: GraftworkError | None) -> None:
         """A load has ended; on success the version holds one pin, which the loop takes over."""
         self._inbox.put(Loaded(digest, error))

@@ -53,11 +53,6 @@ class AnswerRows:
         return bool(self._rows) and not self._open
 
     @property
-    def under_way(self) -> bool:
-        """Whether some answer has begun and not ended."""
-        return any(row.last is not None and row.last.finish_reason is None for row in self._rows)
-
-    @property
     def lasts(self) -> Sequence[Delta | None]:
         """The newest delta of each, which has the numbers of tokens."""
         return [row.last for row in self._rows]

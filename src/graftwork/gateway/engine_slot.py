@@ -83,6 +83,10 @@ class GenerationEngine(Protocol):
         """How an adapter, or the base, writes calls of tools; raises InvalidRequest where its template does not say."""
         ...
 
+    def waits(self, request_id: str) -> bool:
+        """Whether a request has no place in the engine's steps now: it has had none yet, or gave way to others."""
+        ...
+
     def stats(self) -> Any:
         """A dataclass of numbers."""
         ...

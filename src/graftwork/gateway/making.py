@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -186,7 +187,7 @@ def make_services(
             telemetry,
             most=settings.shadow_queue,
             at_once=settings.shadow_at_once,
-            timeout_s=settings.shadow_timeout_s,
+            timeout_s=min(settings.shadow_timeout_s, settings.request_timeout_s or math.inf),
         ),
         webhooks=hooks,
         delivering=delivering,

@@ -34,7 +34,8 @@ from graftwork.traffic.shadows.diffs import Diffs
 log = logging.getLogger(__name__)
 
 #: What came of a copy. `skipped` is what cannot be copied, or not here; `dropped` what there was no room or time for;
-#: `no_turn` what waited in the engine, behind callers, until its time was over: that is nothing the version has done.
+#: `no_turn` what waited for a place in the engine, before it began or put back behind callers, when its time was over:
+#: that is nothing the version has done.
 End = Literal["compared", "failed", "timed_out", "skipped", "dropped", "no_turn", "lost"]
 
 #: How long nobody is to have been answered before a copy begins, in seconds: whoever asks one thing after the other
@@ -195,21 +196,17 @@ class Shadowing:
         engine, handle = self._slot.started, copy.handle
         if engine is None:
             return "dropped"
-        here = engine.residency().get(handle.digest)
-        broken = None if here is None or isinstance(here.error, Unavailable) else here.error  # it cannot be loaded
-        if broken is None and not _resident(engine, handle):  # a load would want room that callers may need
-            return "skipped"
         began, rows, error = time.perf_counter(), AnswerRows(0), None
         try:
-            if broken is not None:
-                raise broken
+            if not _resident(engine, handle):  # a load would want room that callers may need
+                return "skipped"
             async with asyncio.timeout(self._timeout_s):
                 requests = [_aside(one) for one in await copy.again(handle)]
-                rows = AnswerRows(len(requests))
-                await self._answer(engine, requests, rows)
+            rows = AnswerRows(len(requests))
+            left_s = self._timeout_s - (rows.began - began)
+            if not await self._answered_within(left_s, engine, requests, rows):
+                return "no_turn" if _resident(engine, handle) else "skipped"
         except (TimeoutError, TimedOut):
-            if not rows.under_way and _resident(engine, handle):
-                return "no_turn"
             error = TIMED_OUT
         except Unavailable:  # the server is full, or ends: nothing that the version has done
             return "dropped"
@@ -231,7 +228,16 @@ class Shadowing:
         self._journal.put(replace(copy.copied, shadow=_answered(side, rows)))
         return "timed_out" if error == TIMED_OUT else "compared" if error is None else "failed"
 
-    async def _answer(self, engine: GenerationEngine, requests: Sequence[GenerationRequest], rows: AnswerRows) -> None:
+    async def _answered_within(
+        self, left_s: float, engine: GenerationEngine, requests: Sequence[GenerationRequest], rows: AnswerRows
+    ) -> bool:
+        """False where one waits for a place when the time is over.
+
+        Raises:
+            TimedOut: all have one then.
+            Exception: what a row failed of.
+        """
+
         async def one(index: int, request: GenerationRequest) -> None:
             self._rows += 1
             try:
@@ -243,7 +249,14 @@ class Shadowing:
 
         answering = [asyncio.ensure_future(one(index, request)) for index, request in enumerate(requests)]
         try:
-            await asyncio.gather(*answering)
+            done, late = await asyncio.wait(answering, timeout=left_s, return_when=asyncio.FIRST_EXCEPTION)
+            for ended in done:
+                ended.result()
+            if not late:
+                return True
+            if any(engine.waits(request.id) for request in requests):  # asked before they are ended
+                return False
+            raise TimedOut("The copy was not answered in time.")
         finally:
             await _end(answering)
 
@@ -298,7 +311,10 @@ def _answered(side: Side, rows: AnswerRows) -> Side:
 
 
 def _resident(engine: GenerationEngine, handle: AdapterHandle) -> bool:
+    """Whether it is in memory; raises what it cannot be loaded for."""
     here = engine.residency().get(handle.digest)
+    if here is not None and here.error is not None and not isinstance(here.error, Unavailable):
+        raise here.error
     return here is not None and here.state == "resident"
 
 
