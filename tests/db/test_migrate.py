@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from contextlib import suppress
@@ -28,6 +29,8 @@ from graftwork.protocol.routes import RouteSpec
 from graftwork.protocol.tasks import TaskSpec
 from graftwork.traffic.routes.routes import Routes
 from graftwork.traffic.tasks.tasks import Tasks
+from support.desk import Desk
+from support.rollouts import Bench, canary, hold
 
 
 @pytest.fixture
@@ -207,6 +210,40 @@ def test_routes_and_tasks_of_their_own_tables_are_resources_that_go_on(url: str)
         with database.reading() as tx:
             assert not MOVED.keys() & set(inspect(tx).get_table_names())
             assert differences(tx) == []
+
+
+def test_rollouts_that_were_promoted_before_say_which_arm(url: str) -> None:
+    """One of two candidates, and one of one; before 0027 a promoted state gave all to the stable version."""
+    told = {"actor": "ann", "reason": None}
+    with Database(url) as database:
+        desk = Desk(url)
+        for content in (1, 2, 3):
+            desk.push(content, "support", semver=f"{content}.0.0")
+        desk.promote("support:1.0.0")
+        bench = Bench(desk)
+        bench.start({"split": {}}, ("left", "support:2.0.0"), ("right", "support:3.0.0"))
+        bench.rollouts.promote("local", "support", arm="right", **told)
+        bench.start(canary(hold()), "support:2.0.0")
+        bench.rollouts.promote("local", "support", **told)
+        with database.transaction() as tx:
+            right = [tuple(row) for row in tx.execute(text("SELECT route, revision, state FROM rollouts"))]
+            for _, revision, state in right:
+                before = json.dumps({**json.loads(state), "slices": [["stable", 0.0, 1.0]]})
+                tx.execute(text("UPDATE rollouts SET state = :a WHERE revision = :b"), {"a": before, "b": revision})
+            tx.execute(text("UPDATE alembic_version SET version_num = '0026'"))
+    with Database(url) as database, database.reading() as tx:
+        assert sorted(map(tuple, tx.execute(text("SELECT route, revision, state FROM rollouts")))) == sorted(right)
+    again = bench.rollouts.promote("local", "support", **told)
+    assert {arm: again.state.share(arm) for arm in ("stable", "candidate")} == {"stable": 0.0, "candidate": 1.0}
+    desk.database.close()
+
+
+def test_ids_of_records_are_compared_byte_by_byte(url: str, database_kind: str) -> None:
+    if database_kind == "sqlite":
+        pytest.skip("SQLite compares no other way")
+    found = "SELECT collation_name FROM information_schema.columns WHERE (table_name, column_name) = "
+    with Database(url) as database, database.reading() as tx:
+        assert tx.execute(text(f"{found}('predictions', 'request_id')")).scalar() == "C"
 
 
 def test_migrations_lie_inside_the_package() -> None:

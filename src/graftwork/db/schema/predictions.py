@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Float, ForeignKeyConstraint, Index, PrimaryKeyConstraint, String, Table, Text
 
-from graftwork.db.schema.ground import Bytewise, Count, Digest, Name, Timestamp, metadata
+from graftwork.db.schema.ground import Bytewise, Count, Digest, Name, Timestamp, bytewise, metadata
 
 #: One answered request each. They go after the days that their tenant keeps them for, and by their user's wish.
 predictions = Table(
     "predictions",
     metadata,
     Column("tenant", Name, nullable=False),
-    Column("request_id", String(64), nullable=False),
+    Column("request_id", bytewise(64), nullable=False),
     Column("at", Timestamp, nullable=False),  # when the request came
     Column("position", Count, nullable=False),  # of the last event that its decision knew
     Column("door", String(64), nullable=False),
