@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graftwork.access.clock import Clock, timestamp, utc_now
-from graftwork.db import Database, Transaction
+from graftwork.db import Database
 from graftwork.db.schema import prediction_texts, predictions
 from graftwork.traffic.gates.signals import signals_of
 from graftwork.traffic.records import usage
 from graftwork.traffic.records.record import Record
-from graftwork.traffic.records.recording import secret_of
+from graftwork.traffic.records.recording import hashers_of
 from graftwork.traffic.records.vault import Vault, content_of
 
 
@@ -42,16 +42,14 @@ class Entries:
         """
         with self._database.transaction() as tx:
             kept = [entry for entry in entries if entry.keep]
-            hashers = {tenant: self._hasher(tx, tenant) for tenant in {entry.record.tenant for entry in kept}}
+            tenants = {entry.record.tenant for entry in kept}
+            hashers = hashers_of(tx, self._vault, tenants, at=timestamp(self._clock()))
             rows = [_hashed(entry, hashers[entry.record.tenant]).to_row() for entry in kept]
             if rows:
                 tx.execute(predictions.insert(), rows)
             if texts := [self._sealed(entry) for entry in kept if entry.keep_text]:
                 tx.execute(prediction_texts.insert(), texts)
             usage.add(tx, [entry.record for entry in entries])
-
-    def _hasher(self, tx: Transaction, tenant: str) -> Any:
-        return self._vault.hasher(tenant, lambda: secret_of(tx, tenant, at=timestamp(self._clock())))
 
     def _sealed(self, entry: Entry) -> Mapping[str, Any]:
         record = entry.record

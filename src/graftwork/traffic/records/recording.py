@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from graftwork.access import events
 from graftwork.access.clock import Clock, timestamp, utc_now
@@ -17,6 +17,7 @@ from graftwork.db.schema import recordings
 from graftwork.errors import Refused
 from graftwork.protocol.canonical import canonical, parse
 from graftwork.registry.snapshot import Changed
+from graftwork.traffic.records.vault import Hasher, Vault
 
 #: `relaxed` writes behind the answer, `strict` before its end leaves, `off` counts usage only.
 Mode = Literal["off", "relaxed", "strict"]
@@ -69,12 +70,21 @@ def recording_of(tx: Transaction, tenant: str) -> Recording:
     return _USUAL if spec is None else Recording(**parse(spec))
 
 
-def secret_of(tx: Transaction, tenant: str, *, at: str) -> bytes:
-    """What the tenant's hashes are keyed with where there is no keyring; made when it is first asked for."""
-    found = tx.execute(select(recordings.c.secret).where(recordings.c.tenant == tenant)).scalar()
-    if found is None:
-        found = _write(tx, tenant, _USUAL, at=at, actor="")
-    return base64.b64decode(found)
+_FIND_SECRETS = select(recordings.c.tenant, recordings.c.secret).where(
+    recordings.c.tenant.in_(bindparam("tenants", expanding=True))
+)
+
+
+def hashers_of(tx: Transaction, vault: Vault, tenants: Iterable[str], *, at: str) -> dict[str, Hasher]:
+    """What hashes each tenant's contents; without a keyring by a secret, which is made when it is first asked for."""
+    wanted = list(tenants)
+    secrets: dict[str, str] = {}
+    if not vault.can_seal:
+        secrets = {row.tenant: row.secret for row in tx.execute(_FIND_SECRETS, {"tenants": wanted})}
+        for tenant in wanted:
+            if tenant not in secrets:
+                secrets[tenant] = _write(tx, tenant, _USUAL, at=at, actor="")
+    return {tenant: vault.hasher(tenant, base64.b64decode(secrets.get(tenant, ""))) for tenant in wanted}
 
 
 class Recordings:

@@ -22,7 +22,7 @@ from graftwork.traffic.records.explanation import Told, deciding, history_of
 from graftwork.traffic.records.feedback import Feedback, feedback_of
 from graftwork.traffic.records.observed import observations
 from graftwork.traffic.records.record import Record
-from graftwork.traffic.records.recording import SUBJECT, recording_of, secret_of
+from graftwork.traffic.records.recording import SUBJECT, hashers_of, recording_of
 from graftwork.traffic.records.vault import Vault
 from graftwork.traffic.sessions.rows import forget as forget_pins
 
@@ -160,7 +160,7 @@ class Records:
                     pins = forget_pins(tx, tenant, user)
                     if gone or copies or pins:
                         at = timestamp(self._clock())
-                        hashed = self._vault.hasher(tenant, lambda: secret_of(tx, tenant, at=at))  # noqa: B023
+                        hashed = hashers_of(tx, self._vault, [tenant], at=at)[tenant]
                         payload = {"user": hashed(user.encode("utf-8", "surrogatepass")), "records": gone, "pins": pins}
                         events.append(tx, tenant, actor, FORGOTTEN, SUBJECT, payload, at=at)
                     return gone

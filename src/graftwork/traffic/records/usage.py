@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import BindParameter, and_, bindparam, or_, select, update
 
 from graftwork.db import Database, Transaction
 from graftwork.db.schema import usage_days
@@ -16,6 +16,22 @@ from graftwork.registry.page import Page, check_page_size
 from graftwork.traffic.records.record import Record
 
 _SUMS = ("requests", "errors", "prompt_tokens", "output_tokens", "cached_tokens", "seconds")
+_KEY = (usage_days.c.tenant, usage_days.c.day, usage_days.c.adapter)
+
+
+def _more(name: str) -> BindParameter[Any]:
+    return bindparam(f"more_{name}", type_=usage_days.c[name].type)
+
+
+# NOTE: made once; a batch takes three statements, however many tenants it is of.
+_FIND = select(*_KEY).where(and_(*(column.in_(bindparam(f"{column.name}s", expanding=True)) for column in _KEY)))
+_ADD = (
+    update(usage_days)
+    .where(and_(*(column == bindparam(f"of_{column.name}") for column in _KEY)))
+    .values({name: usage_days.c[name] + _more(name) for name in _SUMS})
+)
+_FIRST = (*(column.name for column in _KEY), *_SUMS)
+_ADDED = (*(f"of_{column.name}" for column in _KEY), *(f"more_{name}" for name in _SUMS))
 
 
 @dataclass(frozen=True)
@@ -43,12 +59,16 @@ def add(tx: Transaction, records: Iterable[Record]) -> None:
             row = sums[one.tenant, one.at[:10], one.adapter]
             used = (1, one.outcome == "error", one.prompt_tokens, one.output_tokens, one.cached_tokens, one.latency_s)
             row[:] = map(sum, zip(row, used, strict=True))
-    for (tenant, day, adapter), row in sums.items():
-        own = and_(usage_days.c.tenant == tenant, usage_days.c.day == day, usage_days.c.adapter == adapter)
-        more = {name: usage_days.c[name] + value for name, value in zip(_SUMS, row, strict=True)}
-        if not tx.execute(usage_days.update().where(own).values(more)).rowcount:
-            first = dict(zip(_SUMS, row, strict=True))
-            tx.execute(usage_days.insert().values(tenant=tenant, day=day, adapter=adapter, **first))
+    if not sums:
+        return
+    tenants, days, adapters = (list(set(part)) for part in zip(*sums, strict=True))
+    there = {tuple(row) for row in tx.execute(_FIND, {"tenants": tenants, "days": days, "adapters": adapters})}
+    more = [dict(zip(_ADDED, (*key, *row), strict=True)) for key, row in sums.items() if key in there]
+    first = [dict(zip(_FIRST, (*key, *row), strict=True)) for key, row in sums.items() if key not in there]
+    if more:
+        tx.execute(_ADD, more)
+    if first:
+        tx.execute(usage_days.insert(), first)
 
 
 class UsageReport:

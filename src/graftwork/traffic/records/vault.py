@@ -25,6 +25,8 @@ from graftwork.artifacts.keyring import ID_BYTES, KEY_BYTES, Keyring, id_of
 from graftwork.errors import Damaged, Unavailable
 
 NONCE_BYTES: Final = 12
+#: The hash of a tenant's content.
+Hasher = Callable[[bytes], str]
 _HASHES, _TEXTS = b"graftwork record hashes\0", b"graftwork record texts\0"
 
 
@@ -38,9 +40,9 @@ class Vault:
     def can_seal(self) -> bool:
         return self._keyring is not None
 
-    def hasher(self, tenant: str, secret: Callable[[], bytes]) -> Callable[[bytes], str]:
-        """Hashes a tenant's contents: `hmac-sha256:<key id>:<hex>`; `secret` is asked where there is no keyring."""
-        master = self._keyring.of_tenant(tenant) if self._keyring is not None else secret()
+    def hasher(self, tenant: str, secret: bytes) -> Hasher:
+        """Hashes a tenant's contents: `hmac-sha256:<key id>:<hex>`; `secret` counts where there is no keyring."""
+        master = self._keyring.of_tenant(tenant) if self._keyring is not None else secret
         key, name = _derived(master, _HASHES, tenant), id_of(master).hex()[:8]
         return lambda content: f"hmac-sha256:{name}:{hmac.new(key, content, hashlib.sha256).hexdigest()}"
 

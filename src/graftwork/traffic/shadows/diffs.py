@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, select, tuple_
 
 from graftwork.access.clock import Clock, timestamp, utc_now
-from graftwork.db import Database, Transaction
+from graftwork.db import Database
 from graftwork.db.schema import shadow_diffs, shadow_texts
 from graftwork.errors import InvalidRequest
 from graftwork.registry.page import Page, check_page_size
 from graftwork.traffic.observation import Observation
-from graftwork.traffic.records.recording import secret_of
+from graftwork.traffic.records.recording import hashers_of
 from graftwork.traffic.records.vault import Vault
 from graftwork.traffic.shadows.copied import Copied
 from graftwork.traffic.shadows.diff import Diff
@@ -64,7 +64,8 @@ class Diffs:
         diffs = [Diff.of(one) for one in copies]
         sealed = [self._sealed(one) for one in copies if one.keep_text and one.shadow.error is None]
         with self._database.transaction() as tx:
-            hashers = {tenant: self._hasher(tx, tenant) for tenant in {one.tenant for one in copies}}
+            tenants = {one.tenant for one in copies}
+            hashers = hashers_of(tx, self._vault, tenants, at=timestamp(self._clock()))
             rows = [diff.hashed(one, hashers[one.tenant]) for diff, one in zip(diffs, copies, strict=True)]
             tx.execute(shadow_diffs.insert(), [row.to_row() for row in rows])
             if sealed:
@@ -114,9 +115,6 @@ class Diffs:
         with self._database.reading() as tx:
             rows = tx.execute(query.order_by(*(column.desc() for column in order)).limit(limit))
             return [Diff.from_row(row) for row in rows]
-
-    def _hasher(self, tx: Transaction, tenant: str) -> Callable[[bytes], str]:
-        return self._vault.hasher(tenant, lambda: secret_of(tx, tenant, at=timestamp(self._clock())))
 
     def _sealed(self, one: Copied) -> dict[str, Any]:
         sealed = self._vault.seal(one.tenant, _place(one.request_id), list(one.shadow.texts))
