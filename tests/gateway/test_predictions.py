@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -14,7 +16,7 @@ from sqlalchemy import text
 
 from graftwork.access.principal import Principal
 from graftwork.errors import GenerationFailed, NotFound, Refused, Unavailable
-from graftwork.gateway import door_keeper
+from graftwork.gateway import door_keeper, request_scope
 from graftwork.protocol.resource import API_VERSION
 from graftwork.settings import Settings
 from graftwork.testing import FAKE_BASE, FakeEngine
@@ -238,6 +240,21 @@ def test_feedback_joins_late_and_twice_is_once(busy: Served) -> None:
 def test_feedback_that_says_nothing_is_refused(busy: Served, said: dict[str, Any], field: str | None) -> None:
     answer = busy.http.post("/v1/feedback", json={"request_id": "0", **said})
     assert answer.status_code == 400 and answer.json()["error"]["param"] == field
+
+
+def test_a_beginning_is_not_another_answers_while_the_one_that_is_meant_is_being_written(
+    busy: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [uuid.UUID(f"b80c35ec{number:024}") for number in range(2)]
+    for one in ids:
+        with monkeypatch.context() as patch:
+            patch.setattr(request_scope, "uuid", SimpleNamespace(uuid4=lambda one=one: one))
+            assert busy.chat(model="alpha").headers["x-graftwork-request"] == one.hex
+        if one is ids[0]:
+            assert busy.http.get("/api/v1/predictions/b80c35ec").json()["prediction"]["request_id"] == one.hex
+            busy.app.state.services.books.recorder._journal._pause_s = 3600.0
+    answer = busy.http.get("/api/v1/predictions/b80c35ec")
+    assert answer.status_code == 400 and "several requests begin with b80c35ec" in answer.text
 
 
 def test_another_tenants_answer_is_as_unknown_as_none(busy: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,9 @@ def explain(
     request_id: Annotated[
         str,
         typer.Argument(
-            metavar="REQUEST_ID", help="X-Graftwork-Request of the answer, or the id in its body; 8 characters will do."
+            metavar="REQUEST_ID",
+            help="X-Graftwork-Request of the answer, or the id in its body; its first 8 characters, behind the dash of "
+            "an id, will do.",
         ),
     ],
 ) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from graftwork.access.clock import read_time
 from graftwork.access.roles import Right
-from graftwork.errors import NotFound, Unavailable
+from graftwork.errors import Unavailable
 from graftwork.gateway.feedback import request_id_in
 from graftwork.gateway.openapi import ours
 from graftwork.gateway.origin import refuse_foreign_origin
@@ -80,11 +80,8 @@ async def explain(request: Request, request_id: str) -> Response:
     services, tenant, wanted = services_of(request), tenant_of(request), request_id_in(request_id)
     books = services.books
     texts = Right.TEXTS in principal_of(request).rights
-    try:
-        found = await run_in_threadpool(books.records.explain, tenant, wanted, texts=texts)
-    except NotFound:
-        await books.recorder.flush()  # it may have been answered a moment ago
-        found = await run_in_threadpool(books.records.explain, tenant, wanted, texts=texts)
+    await books.recorder.flush()  # of two that begin so the other may have been answered a moment ago
+    found = await run_in_threadpool(books.records.explain, tenant, wanted, texts=texts)
     await services.shadowing.flush()
     shadows = await run_in_threadpool(books.diffs.of_request, tenant, found.record.request_id)
     return JSONResponse(
