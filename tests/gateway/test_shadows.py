@@ -15,9 +15,11 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import update
 
 from graftwork.access.tenants import LOCAL
 from graftwork.client import Client
+from graftwork.db.schema import shadow_diffs
 from graftwork.errors import GenerationFailed, GraftworkError, NotFound, Refused, Unavailable
 from graftwork.gateway import shadowing
 from graftwork.gateway.app import build_app
@@ -381,6 +383,19 @@ def test_reports_lists_and_pages(mirrored: Mirrored) -> None:
         assert mirrored.http.get("/api/v1/shadows", params=wrong).status_code == 400
     assert mirrored.http.get("/api/v1/shadows/report").status_code == 400
     assert mirrored.http.get("/api/v1/tenants/acme/shadows").status_code == 404
+
+
+def test_a_route_that_was_removed_is_known_while_copies_of_it_are_left(mirrored: Mirrored) -> None:
+    mirrored.ask()
+    mirrored.diffs(1)
+    with mirrored.services.registry._database.transaction() as tx:
+        tx.execute(update(shadow_diffs).values(route="gone"))
+    assert len(mirrored.client.shadows.list(route="gone")) == 1
+    assert mirrored.client.shadows.list(route="gone", outcome="timeout") == []
+    assert mirrored.client.shadows.report("gone", rollout="gone/7") == []
+    for outcome in (None, "timeout"):
+        with pytest.raises(NotFound, match="no route never"):
+            mirrored.client.shadows.list(route="never", outcome=outcome)
 
 
 def test_texts_are_kept_by_the_tenants_rule_and_go_with_their_user(start: Callable[..., Any], tmp_path: Path) -> None:

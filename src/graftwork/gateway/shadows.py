@@ -55,7 +55,7 @@ async def list_shadows(
         services.books.diffs.page, tenant_of(request), wanted, page_size=page_size, page_token=page_token
     )
     if route is not None and not page.items:
-        _check_route(request, route)
+        await _check_route(request, route)
     found = [one.to_json() for one in page.items]
     return JSONResponse({"shadows": found, "next_page_token": page.next_page_token})
 
@@ -74,14 +74,18 @@ async def report(
     await services.shadowing.flush()
     pairs = await run_in_threadpool(services.books.diffs.report, tenant_of(request), wanted)
     if not pairs:
-        _check_route(request, route)
+        await _check_route(request, route)
     return JSONResponse({"route": route, "pairs": pairs})
 
 
-def _check_route(request: Request, route: str) -> None:
-    """Raises NotFound for a route that is not there; what is left of one that was is told all the same."""
-    tenant, snapshot = tenant_of(request), services_of(request).snapshots.current()
-    if snapshot.part(RouteTable).find(tenant, route) is None and route not in snapshot.names(tenant):
+async def _check_route(request: Request, route: str) -> None:
+    """Raises NotFound for a route that is not there and of which no copy is left, whatever else was asked for."""
+    services, tenant = services_of(request), tenant_of(request)
+    snapshot = services.snapshots.current()
+    if snapshot.part(RouteTable).find(tenant, route) is not None or route in snapshot.names(tenant):
+        return
+    left = await run_in_threadpool(services.books.diffs.page, tenant, Wanted(route=route), page_size=1)
+    if not left.items:
         raise NotFound(
             f"There is no route {route[:128]}, and no adapter of that name; `graftwork route list` has those."
         )
