@@ -166,7 +166,7 @@ class FakeEngine:
 
     async def unload(self, handle: AdapterHandle, *, wait_s: float = 10.0, disk: bool = False) -> int:
         if handle.digest in self.pinned:
-            raise Conflict(f"{handle.label} is pinned in memory; unpin it first.")
+            raise Conflict(f"{handle.label} is pinned in memory, by name or for a rollout; unpin it first.")
         rows = sum(digest == handle.digest for digest in self._running.values())
         if not rows:
             self._resident.pop(handle.digest, None)

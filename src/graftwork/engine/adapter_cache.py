@@ -238,7 +238,7 @@ class AdapterCache:
             if (one := self._books.get(digest)) is None:
                 return None
             if one.kept:
-                raise Conflict(f"{one.label or digest} is pinned in memory; unpin it first.")
+                raise Conflict(f"{one.label or digest} is pinned in memory, by name or for a rollout; unpin it first.")
             one.leaving = True
             self._change(digest)
             return one.pins or None
