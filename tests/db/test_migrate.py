@@ -238,9 +238,8 @@ def test_rollouts_that_were_promoted_before_say_which_arm(url: str) -> None:
     desk.database.close()
 
 
-def test_ids_of_records_are_compared_byte_by_byte(url: str, database_kind: str) -> None:
-    if database_kind == "sqlite":
-        pytest.skip("SQLite compares no other way")
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)  # SQLite compares no other way
+def test_ids_of_records_are_compared_byte_by_byte(url: str) -> None:
     found = "SELECT collation_name FROM information_schema.columns WHERE (table_name, column_name) = "
     with Database(url) as database, database.reading() as tx:
         assert tx.execute(text(f"{found}('predictions', 'request_id')")).scalar() == "C"

@@ -9,6 +9,8 @@ import pytest
 from graftwork.engine.load_failures import LoadFailures, let_go_of_frames
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import Refused, UnknownModel
+from support.engines import FolderSource, running
+from support.fixtures import Tiny
 
 HANDLE = AdapterHandle("sha256:a", "local", "a:1.0.0")
 
@@ -50,6 +52,29 @@ def test_each_is_told_the_same_by_an_error_of_his_own(error: Refused | UnknownMo
     assert len({id(one) for one in (error, *told)}) == 3
     for one in told:
         assert (type(one), one.args, vars(one)) == (type(error), error.args, vars(error))
+
+
+@pytest.mark.parametrize("way", ["load", "companions"])
+async def test_a_source_that_raises_one_error_again_ends_nobody_who_was_told_of_it(tiny: Tiny, way: str) -> None:
+    source, told, resumed = FolderSource(tiny.root, failure=Refused("No.")), asyncio.Event(), asyncio.Event()
+    async with running(tiny, source) as engine:
+
+        async def caller() -> str:
+            try:
+                await getattr(engine, way)(HANDLE)
+            except Refused as error:
+                told.set()
+                await resumed.wait()
+                return error.message
+            return "It came."
+
+        waits = asyncio.create_task(caller())
+        await told.wait()
+        with pytest.raises(Refused):
+            await getattr(engine, way)(HANDLE)
+        resumed.set()
+        async with asyncio.timeout(10):
+            assert await waits == "No."
 
 
 def test_a_failure_counts_for_its_time_and_can_be_forgotten() -> None:

@@ -25,7 +25,7 @@ from graftwork.engine.background import run_in_background
 from graftwork.engine.compose import Scaled, compose
 from graftwork.engine.form_image import FormImage, image_of
 from graftwork.engine.form_store import FormStore
-from graftwork.engine.load_failures import LoadFailures, let_go_of_frames, unforeseen
+from graftwork.engine.load_failures import LoadFailures, for_callers, unforeseen
 from graftwork.engine.request import AdapterHandle
 from graftwork.errors import SHUTTING_DOWN, Damaged, GraftworkError, Refused, Unavailable
 
@@ -142,12 +142,12 @@ class AdapterLoader:
             error, outcome = known, _outcome(known)
         except BaseException as unknown:  # a loader thread must always report back, or its rows would wait for ever
             error, outcome = unforeseen(handle, unknown), "unavailable"
-        let_go_of_frames(error)
+        told = None if error is None else for_callers(error)
+        del error  # it holds this frame
         with self._lock:
             del self._flights[handle.digest]
             self._outcomes[outcome] += 1
-        self._on_loaded(handle.digest, error)
-        del error  # it holds this frame
+        self._on_loaded(handle.digest, told)
         if made is not None:
             self._keep(handle, made)  # its rows run already
 

@@ -12,7 +12,7 @@ from graftwork.adapters.companions.companions import Companions, read_companions
 from graftwork.adapters.outline import Outline
 from graftwork.engine.adapter_source import AdapterSource, patiently
 from graftwork.engine.background import run_in_background
-from graftwork.engine.load_failures import LoadFailures, unforeseen
+from graftwork.engine.load_failures import LoadFailures, for_callers, unforeseen
 from graftwork.engine.request import AdapterHandle
 from graftwork.engine.shared_future import result_of
 from graftwork.engine.text import Text
@@ -88,7 +88,7 @@ class AdapterTexts:
         except GraftworkError as error:
             if not self._closed:
                 self._failures.note(handle, error)
-            raise
+            raise for_callers(error) from None
         except Exception as error:
             known = unforeseen(handle, error)
             self._failures.note(handle, known)

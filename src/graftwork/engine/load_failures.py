@@ -89,6 +89,15 @@ def unforeseen(handle: AdapterHandle, error: BaseException) -> Unavailable:
     return Unavailable(f"The adapter {handle.label} could not be loaded: {type(error).__name__}: {error}")
 
 
+def for_callers(error: GraftworkError) -> GraftworkError:
+    """What callers are told of a load's error, which lets go of its frames: the same, by one that no load meets again.
+
+    A source may raise one error several times, and each time its frames would be emptied, those of callers among them.
+    """
+    let_go_of_frames(error)
+    return _twin(error)
+
+
 def _twin(error: GraftworkError) -> GraftworkError:
     """An error that says the same, and came through no frame yet."""
     kind = type(error)
