@@ -48,8 +48,9 @@ async def test_who_was_told_of_a_failure_goes_on_while_the_load_lets_go_of_its_f
 def test_each_is_told_the_same_by_an_error_of_his_own(error: Refused | UnknownModel) -> None:
     failures = LoadFailures(60.0)
     failures.note(HANDLE, error)
-    told = [one.error for one in (failures.of(HANDLE.digest), failures.of(HANDLE.digest)) if one is not None]
-    assert len({id(one) for one in (error, *told)}) == 3
+    ways = failures.of, failures.of, failures.recent().get, failures.recent().get
+    told = [found.error for way in ways if (found := way(HANDLE.digest)) is not None]
+    assert len({id(one) for one in (error, *told)}) == 1 + len(ways)
     for one in told:
         assert (type(one), one.args, vars(one)) == (type(error), error.args, vars(error))
 

@@ -79,7 +79,8 @@ class LoadFailures:
         """Every failure that still counts, by digest."""
         with self._lock:
             now = self._clock()
-            return {digest: one for digest, one in self._failures.items() if one.until_s > now}
+            found = {digest: one for digest, one in self._failures.items() if one.until_s > now}
+        return {digest: replace(one, error=_twin(one.error)) for digest, one in found.items()}
 
 
 def unforeseen(handle: AdapterHandle, error: BaseException) -> Unavailable:
