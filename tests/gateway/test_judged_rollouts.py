@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,7 @@ def test_versions_go_from_staging_to_production_by_themselves_and_a_bad_one_is_t
             measured = {"family": "task", "name": "sst2", "dataset": {"id": "sst2"}}
             pair.client.evaluations.add(reference, {**measured, "metrics": [{"name": "accuracy", "value": 0.9}]})
             pair.client.lifecycle.approve(reference)
-            eventually(lambda: _candidate(pair) == reference, 60, pause_s=0.05)  # noqa: B023
+            eventually(partial(_is_candidate, pair, reference), 60, pause_s=0.05)
             found = ended(pair)
             assert (found["status"], found["created_by"]) == (end, "promotion:auto/1"), found["reason"]
     assert unmixed(load) == {"support:1.0.0", "support:2.0.0", "support:3.0.0"}
@@ -211,10 +212,10 @@ def test_status_says_how_each_metric_stands_while_it_waits(pair: Pair) -> None:
     assert beside["since"] <= within["since"] <= within["looked_at"]
 
 
-def _candidate(pair: Pair) -> str | None:
-    """Which version the last rollout is about."""
+def _is_candidate(pair: Pair, reference: str) -> bool:
+    """Whether the last rollout is about this version."""
     begun = pair.client.rollouts.list()
-    return begun[0]["arms"][0]["version"] if begun else None
+    return bool(begun) and begun[0]["arms"][0]["version"] == reference
 
 
 def unmixed(load: Load) -> set[str]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,9 @@ class Mirrored:
             r'^graftwork_shadow_copies_total\{outcome="(\w+)"\} (\S+)', self.http.get("/metrics").text, re.MULTILINE
         )
         return {name: float(count) for name, count in found if float(count)}
+
+    def ended(self, ends: dict[str, float]) -> bool:
+        return self.ends() == ends
 
     def diffs(self, count: int) -> list[dict[str, Any]]:
         """As soon as there are so many."""
@@ -218,7 +222,7 @@ def test_a_copy_that_only_waited_for_its_turn_says_nothing_of_its_version(start:
         for words in (0, 1):  # before it has begun, and put back after a word
             made.engine.pauses_of[TWO] = words
             made.ask(n=2)
-            eventually(lambda words=words: made.ends() == {"no_turn": words + 1})  # type: ignore[misc]
+            eventually(partial(made.ended, {"no_turn": words + 1}))
         assert made.client.shadows.list() == []
 
 
