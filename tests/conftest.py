@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from graftwork.kernels.pairs_cpu import has_instruction
+from graftwork.kernels.jit import has_pairs
 from graftwork.settings import Settings
 from support.served import Served, serving
 
@@ -26,7 +26,7 @@ hypothesis_settings.load_profile("here")
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What only some processors can do is no test on others; a skip would say that something can be installed."""
-    if not has_instruction():
+    if not has_pairs():
         none = [item for item in items if item.get_closest_marker("pairs")]
         config.hook.pytest_deselected(items=none)
         items[:] = [item for item in items if item not in none]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
+from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows, page_shapes
 from graftwork.kernels.select import Kernels, kernels_for
 from support.scale import times
 
@@ -40,8 +40,9 @@ class Conversation:
         half = self.layers * self.kv_heads * self.head_dim * PAGE_TOKENS
         pool = torch.full((sum(need) + 2, 2 * half + 8), float("nan"), dtype=self.dtype)
         pages = len(pool)
-        self.keys = pool[:, :half].view(pages, self.layers, self.kv_heads, self.head_dim, PAGE_TOKENS)
-        self.values = pool[:, half : 2 * half].view(pages, self.layers, self.kv_heads, PAGE_TOKENS, self.head_dim)
+        keys, values = page_shapes(self.head_dim)
+        self.keys = pool[:, :half].view(pages, self.layers, self.kv_heads, *keys)
+        self.values = pool[:, half : 2 * half].view(pages, self.layers, self.kv_heads, *values)
         free = torch.randperm(len(pool), generator=generator).tolist()
         self.pages = np.full((len(need), max(need) + 1), -(10**6), np.int32)
         for row, count in enumerate(need):
@@ -84,8 +85,8 @@ class Conversation:
         want = self.exact(row, begin, end)
         if self.dtype == torch.float32:
             torch.testing.assert_close(got.double(), want, atol=3e-6, rtol=0)
-        else:  # one rounding of the result; torch's SDPA rounds the weights too
-            atol = 1e-3 if end - begin == 1 else 1.5e-2
+        else:  # roundings of the result, and of the weights where matrix registers sum, as in torch's SDPA
+            atol = 5e-3 if end - begin == 1 else 1.5e-2
             torch.testing.assert_close(got.double(), want, atol=atol, rtol=2**-7)
 
 

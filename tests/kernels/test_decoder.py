@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
+from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows, page_shapes
 from graftwork.kernels.decoder import Heads, Rotary
 from graftwork.kernels.select import kernels_for
 from support.scale import times
@@ -90,8 +90,8 @@ def test_heads_are_turned_and_written(
     positions = torch.from_numpy(rows.positions)
     made = []
     for kernels in (TRUTH, CPU):
-        keys = torch.zeros(pages, 2, heads.keys, heads.head_dim, PAGE_TOKENS, dtype=dtype)
-        values = torch.zeros(pages, 2, heads.keys, PAGE_TOKENS, heads.head_dim, dtype=dtype)
+        keys = torch.zeros(pages, 2, heads.keys, *page_shapes(heads.head_dim)[0], dtype=dtype)
+        values = torch.zeros(pages, 2, heads.keys, *page_shapes(heads.head_dim)[1], dtype=dtype)
         turned, written = qkv.clone(), qkv.clone()
         kernels.rotate(turned, heads, rotary, positions)
         kernels.rotate_and_write(written, heads, rotary, positions, keys, values, 1, rows)

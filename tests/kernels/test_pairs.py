@@ -95,7 +95,7 @@ def test_other_weights_and_processors_are_left_to_onednn(monkeypatch: pytest.Mon
     assert PackedLinear(weight).pairs is not None
     assert not can_pair(weight[:, :31])
     assert not can_pair(weight.float())
-    monkeypatch.setattr(pairs_cpu, "has_instruction", lambda: False)
+    monkeypatch.setattr(pairs_cpu, "has_pairs", lambda: False)
     plain = PackedLinear(weight)
     assert plain.pairs is None
     assert plain.packed

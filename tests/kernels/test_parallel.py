@@ -17,6 +17,7 @@ from graftwork.kernels.jit import (
     Elements,
     address,
     array_at,
+    has_pairs,
     ints_at,
     jit,
     narrow,
@@ -93,6 +94,8 @@ def test_numbers_round_as_torch_rounds_them(dtype: torch.dtype) -> None:
     got = torch.empty(len(given), dtype=dtype)
     launch(COPY.compiled(dtype), 1, 0, given.data_ptr(), got.data_ptr(), len(given))
     want = given.to(dtype)
+    if dtype == torch.bfloat16 and has_pairs():  # to its instruction what is less than any normal number is zero
+        want[given.abs() < torch.finfo(dtype).smallest_normal] = 0
     assert torch.equal(got.isnan(), given.isnan())
     assert torch.equal(got[~got.isnan()], want[~got.isnan()])
 

@@ -15,7 +15,7 @@ from graftwork.adapters.outline import Outline
 from graftwork.adapters.serving_form import Traits
 from graftwork.kernels import linear
 from graftwork.kernels.affine import AffineSlots
-from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
+from graftwork.kernels.attention import AttentionRows, page_shapes
 from graftwork.kernels.lowrank import LowRankSlots
 from graftwork.kernels.select import Kernels, kernels_for
 from graftwork.models.adapter_plan import AdapterPlan, AdapterRow
@@ -86,8 +86,8 @@ class Pages:
         self.model, self.table = model, np.arange(rows * pages, dtype=np.int32).reshape(rows, pages)
         outline: Outline = model.outline
         shape = (rows * pages, outline.num_layers, outline.num_kv_heads)
-        self.keys = torch.full((*shape, outline.head_dim, PAGE_TOKENS), float("nan"), dtype=model.dtype)
-        self.values = torch.full((*shape, PAGE_TOKENS, outline.head_dim), float("nan"), dtype=model.dtype)
+        self.keys = torch.full((*shape, *page_shapes(outline.head_dim)[0]), float("nan"), dtype=model.dtype)
+        self.values = torch.full((*shape, *page_shapes(outline.head_dim)[1]), float("nan"), dtype=model.dtype)
         self.done = np.zeros(rows, np.int32)
 
     def step(

@@ -11,7 +11,7 @@ from torch import Tensor
 from graftwork.adapters.outline import Outline
 from graftwork.engine.page_pool import PagePool
 from graftwork.engine.prefix_cache import PrefixCache
-from graftwork.kernels.attention import PAGE_TOKENS
+from graftwork.kernels.attention import PAGE_TOKENS, page_shapes
 
 
 def kv_page_elements(outline: Outline) -> int:
@@ -28,8 +28,9 @@ class KvCache:
         self.pool = PagePool(max(1, cache_bytes // (page_elements * dtype.itemsize)), page_elements, dtype)
         self.prefixes = PrefixCache(self.pool)
         halves = self.pool.buffer.view(-1, outline.num_layers, 2, heads * dim * PAGE_TOKENS)
-        self.keys: Tensor = halves[:, :, 0].view(*halves.shape[:2], heads, dim, PAGE_TOKENS)
-        self.values: Tensor = halves[:, :, 1].view(*halves.shape[:2], heads, PAGE_TOKENS, dim)
+        keys, values = page_shapes(dim)
+        self.keys: Tensor = halves[:, :, 0].view(*halves.shape[:2], heads, *keys)
+        self.values: Tensor = halves[:, :, 1].view(*halves.shape[:2], heads, *values)
 
     @property
     def max_tokens(self) -> int:

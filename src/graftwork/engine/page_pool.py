@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 
+_LINE = 64  # bytes of a cache line
+
 
 class PagePool:
     """Owns the buffer, the list of free pages, and how many hold each other page; who they are is their business.
@@ -16,8 +18,11 @@ class PagePool:
 
     def __init__(self, num_pages: int, page_elements: int, dtype: torch.dtype) -> None:
         self.num_pages = num_pages
+        nbytes = num_pages * page_elements * dtype.itemsize
         # numpy asks the system for zeroed memory and does not touch it; torch.zeros would write all of it now.
-        self.buffer = torch.from_numpy(np.zeros(num_pages * page_elements * dtype.itemsize, np.uint8)).view(dtype)
+        memory = torch.from_numpy(np.zeros(nbytes + _LINE, np.uint8))
+        first = -memory.data_ptr() % _LINE  # no vector that is read lies in two cache lines
+        self.buffer = memory[first : first + nbytes].view(dtype)
         self._free = list(range(num_pages - 1, -1, -1))  # a stack: the page freed last is the warmest
         self._holders = [0] * num_pages
 

@@ -1,12 +1,14 @@
 """Attention over paged keys and values: the types, and the plain torch truth.
 
-NOTE: Pages are vLLM's idea (https://arxiv.org/abs/2309.06180). Within a page keys lie transposed, as
-[head_dim, tokens], so that a page's scores against a query are sums of contiguous rows; values lie as
-[tokens, head_dim].
+NOTE: Pages are vLLM's idea (https://arxiv.org/abs/2309.06180). Within a page, keys [head_dim, tokens] and values
+[tokens, head_dim] are the matrices that queries and weights are multiplied by. Both lie as processors read them that
+multiply bfloat16 by pairs: two neighbouring rows as one of pairs, and 16 columns of it behind one another, a panel, so
+that a product reads its memory from end to end.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +20,14 @@ from torch import Tensor
 from graftwork.kernels.jit import address
 
 PAGE_TOKENS = 64
+PANEL = 16  # columns of a panel, or what divides them too where a head has fewer
 BLOCK_QUERIES = 8  # new tokens of a row that read its keys and values together
+
+
+def page_shapes(head_dim: int) -> tuple[tuple[int, int, int, int], tuple[int, int, int, int]]:
+    """The shapes of one head's keys and values within one layer of a page: [panels, pairs, columns, 2] of both."""
+    columns = math.gcd(head_dim, PANEL)
+    return (PAGE_TOKENS // PANEL, head_dim // 2, PANEL, 2), (head_dim // columns, PAGE_TOKENS // 2, columns, 2)
 
 
 @dataclass(frozen=True)
@@ -82,8 +91,8 @@ class AttentionRows:
 def write_kv(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionRows) -> None:
     """Put this step's keys and values, both [tokens, kv_heads, head_dim], into their pages of one layer."""
     page, offset = torch.from_numpy(rows.places)
-    keys[page, layer, :, :, offset] = k  # keys: [pages, layers, kv_heads, head_dim, PAGE_TOKENS]
-    values[page, layer, :, offset, :] = v  # values: [pages, layers, kv_heads, PAGE_TOKENS, head_dim]
+    keys[page, layer, :, offset // PANEL, :, offset % PANEL] = k.view(*k.shape[:2], -1, 2)
+    values[page, layer, :, :, offset // 2, :, offset % 2] = v.view(*v.shape[:2], -1, values.shape[5])
 
 
 def attend(q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionRows, scale: float) -> Tensor:
@@ -102,8 +111,8 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionR
 
 def _gather(keys: Tensor, values: Tensor, layer: int, pages: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """One row's keys and values as [kv_heads, length, head_dim], copied out of its pages."""
-    k = keys[pages, layer].permute(1, 0, 3, 2).flatten(1, 2)  # from [pages, kv_heads, head_dim, PAGE_TOKENS]
-    v = values[pages, layer].permute(1, 0, 2, 3).flatten(1, 2)  # from [pages, kv_heads, PAGE_TOKENS, head_dim]
+    k = keys[pages, layer].permute(1, 0, 2, 4, 3, 5).flatten(4).flatten(1, 3)
+    v = values[pages, layer].permute(1, 0, 3, 5, 2, 4).flatten(4).flatten(1, 3)
     return k[:, :length], v[:, :length]
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graftwork.kernels.attention import BLOCK_QUERIES, PAGE_TOKENS, AttentionRows
-from graftwork.kernels.exponentials import largest, weigh
+from graftwork.kernels import attention_tiles, matrix_tiles
+from graftwork.kernels.attention import BLOCK_QUERIES, PAGE_TOKENS, PANEL, AttentionRows
+from graftwork.kernels.attention_tiles import MATRIX_TOKENS, SPARE_LINES, VECTOR_TOKENS
+from graftwork.kernels.exponentials import exp_negative, largest, weigh
 from graftwork.kernels.jit import (
     BFLOAT16,
     FLOAT32,
     Elements,
-    Floats,
     array_at,
     float_at,
     float_bits,
@@ -24,9 +26,14 @@ from graftwork.kernels.jit import (
     take_number,
     widen,
 )
+from graftwork.kernels.matrix_tiles import has_registers
 from graftwork.kernels.parallel import Call, ParallelKernel, launch
-from graftwork.kernels.tiles import add_weighted
 
+Float = float | np.float32
+Add = Callable[..., None]
+Leave = Callable[[int], None]
+
+_LINE = 64  # bytes of a cache line
 _SCATTER = 4  # a key's elements go to as many cache lines: dearer than its bytes
 
 
@@ -66,10 +73,11 @@ def attend_call(
     q: Tensor, keys: Tensor, values: Tensor, layer: int, rows: AttentionRows, scale: float, out: Tensor
 ) -> Call:
     assert q.dtype == keys.dtype == values.dtype, "the kernel reads all of them as one dtype"
-    kv_heads, head_dim = keys.shape[2:4]
+    kv_heads, head_dim = keys.shape[2], q.shape[2]
     blocks, columns = rows.blocks.shape
+    kernel = _ATTEND_IN_MATRICES if has_registers() and not head_dim % MATRIX_TOKENS else _ATTEND
     return (
-        _ATTEND.compiled(q.dtype),
+        kernel.compiled(q.dtype),
         blocks * kv_heads,  # one job: a block's queries of one kv head
         2 * rows.tokens_read * kv_heads * head_dim * q.itemsize,
         rows.blocks_at,
@@ -90,13 +98,16 @@ def warm(dtype: torch.dtype) -> None:
     """Compile for a dtype, or read it from the disk cache."""
     _WRITE.compiled(dtype)
     _ATTEND.compiled(dtype)
+    if has_registers():
+        _ATTEND_IN_MATRICES.compiled(dtype)
 
 
 def layer_place(pages: Tensor, layer: int) -> tuple[int, int]:
     """Where a layer begins in the first page, and how many elements lie from one page to the next."""
     page, line, *within = pages.stride()
     if not layer:  # once a step
-        assert within == [pages.shape[3] * pages.shape[4], pages.shape[4], 1], "a layer of a page is one block"
+        _, pairs, columns, _ = pages.shape[3:]
+        assert within == [math.prod(pages.shape[3:]), pairs * columns * 2, columns * 2, 2, 1], "one block"
     return pages.data_ptr() + layer * line * pages.itemsize, page
 
 
@@ -114,40 +125,77 @@ def _write(arguments: int, like: Elements) -> None:
     block = head_dim * PAGE_TOKENS
     page = ints_at(places_at, jobs)
     offset = ints_at(places_at + jobs * 8, jobs)
+    run = run_of(jobs)
     while True:
-        token = take_number(arguments)
-        if token >= jobs:
+        first = take_number(arguments) * run
+        if first >= jobs:
             break
-        for head in range(kv_heads):
-            k = array_at(k_at + (token * k_stride + head * k_head) * size, head_dim, like)
-            v = array_at(v_at + (token * v_stride + head * v_head) * size, head_dim, like)
-            to_k = array_at(keys_at + (page[token] * keys_stride + head * block) * size, block, like)
-            to_v = array_at(values_at + (page[token] * values_stride + head * block) * size, block, like)
-            put(k, v, to_k, to_v, offset[token])
+        for token in range(first, min(first + run, jobs)):
+            for head in range(kv_heads):
+                k = array_at(k_at + (token * k_stride + head * k_head) * size, head_dim, like)
+                v = array_at(v_at + (token * v_stride + head * v_head) * size, head_dim, like)
+                to_k = array_at(keys_at + (page[token] * keys_stride + head * block) * size, block, like)
+                to_v = array_at(values_at + (page[token] * values_stride + head * block) * size, block, like)
+                put(k, v, to_k, to_v, offset[token])
+
+
+@jit
+def run_of(tokens: int) -> int:
+    """How many tokens a thread takes at once: neighbours in a prompt share their page's cache lines."""
+    return max(1, min(32, tokens // 8))
 
 
 @jit
 def put(k: Elements, v: Elements, keys: Elements, values: Elements, offset: int) -> None:
     """One head's key and value [head_dim] of a token to their place in that head's blocks of a page."""
-    for i in range(len(k)):
-        keys[i * PAGE_TOKENS + offset] = k[i]
-    values[offset * len(v) : (offset + 1) * len(v)] = v
+    to = 2 * (offset // PANEL * PANEL * len(k) // 2 + offset % PANEL)
+    for i in range(0, len(k), 2):
+        keys[to + i * PANEL] = k[i]
+        keys[to + i * PANEL + 1] = k[i + 1]
+    columns = columns_of(len(v))
+    for panel in range(len(v) // columns):
+        to = (panel * PAGE_TOKENS // 2 + offset // 2) * 2 * columns + offset % 2
+        for i in range(columns):
+            values[to + 2 * i] = v[panel * columns + i]
 
 
 @jit
-def _attend(arguments: int, like: Elements) -> None:
+def columns_of(head_dim: int) -> int:
+    """Of a panel of values, as in `page_shapes`."""
+    columns = PANEL
+    while head_dim % columns:
+        columns //= 2
+    return columns
+
+
+@jit
+def _attend(arguments: int, like: Elements, numbers: Elements, add: Add, at_once: int, leave: Leave) -> None:
+    """`add` takes its weights as elements like `numbers`, and the values of `at_once` tokens at a time."""
     a = ints_at(arguments, 15)
     jobs, table_at, table_stride, q_at, q_stride, q_head, out_at, keys_at, keys_stride = a[1:10]
     values_at, values_stride, kv_heads, group, head_dim = a[10:15]
     scale = np.float32(float_at(arguments + 15 * 8))
-    size = like.itemsize
+    size, number_size = like.itemsize, numbers.itemsize
     block = head_dim * PAGE_TOKENS
-    most_lines = BLOCK_QUERIES * group  # a line is one query head of one token
-    q = np.empty(most_lines * head_dim, np.float32)
-    out = np.empty(most_lines * head_dim, np.float32)
+    most_lines = BLOCK_QUERIES * group + SPARE_LINES  # a line is one query head of one token
     most = np.empty(most_lines, np.float32)
     total = np.empty(most_lines, np.float32)
-    p = np.empty(most_lines * PAGE_TOKENS, np.float32)
+    q_line, p_line, out_line, score_line = (
+        head_dim * number_size, PAGE_TOKENS * number_size, head_dim * 4, PAGE_TOKENS * 4,
+    )  # fmt: skip
+    own = np.empty(
+        (most_lines * (q_line + p_line + out_line + score_line) + at_once * head_dim * size) // 8 + 6 * _LINE // 8 + 8,
+        np.int64,
+    )
+    room = _at_line(own.ctypes.data)
+    own[: 2 * _LINE // 8] = 0
+    lines_q = _at_line(room + _LINE)
+    lines_p = _at_line(lines_q + most_lines * q_line)
+    sums = _at_line(lines_p + most_lines * p_line)
+    scores_at = _at_line(sums + most_lines * out_line)
+    last_values = _at_line(scores_at + most_lines * score_line)
+    columns = columns_of(head_dim)
+    panels = head_dim // columns
     # A thread takes all heads of a block where there are many blocks: they lie side by side.
     unit = kv_heads if jobs >= 8 * kv_heads else 1
     while True:
@@ -162,10 +210,10 @@ def _attend(arguments: int, like: Elements) -> None:
             for line in range(lines):
                 at = q_at + ((token + line // group) * q_stride + (head * group + line % group) * q_head) * size
                 given = array_at(at, head_dim, like)
-                mine = q[line * head_dim : (line + 1) * head_dim]
+                mine = array_at(lines_q + line * q_line, head_dim, numbers)
                 for i in range(head_dim):
-                    mine[i] = widen(given[i]) * scale
-            out[: lines * head_dim] = 0
+                    mine[i] = narrow(widen(given[i]), mine)
+            array_at(sums, lines * head_dim, FLOAT32)[:] = 0
             most[:lines] = -np.inf
             total[:lines] = 0
             last = (place + queries - 1) // PAGE_TOKENS
@@ -174,32 +222,64 @@ def _attend(arguments: int, like: Elements) -> None:
                 keys = keys_at + (page * keys_stride + head * block) * size
                 values = values_at + (page * values_stride + head * block) * size
                 begin = number * PAGE_TOKENS
-                p[: lines * PAGE_TOKENS] = 0
-                add_weighted(q.ctypes.data, head_dim * 4, keys, PAGE_TOKENS * size, head_dim,
-                             p.ctypes.data, PAGE_TOKENS * 4, lines, PAGE_TOKENS, values - keys, like)  # fmt: skip
+                array_at(scores_at, lines * PAGE_TOKENS, FLOAT32)[:] = 0
+                add(lines_q, q_line, keys, PANEL * head_dim * size, PAGE_TOKENS // PANEL, PANEL, head_dim // 2,
+                    scores_at, score_line, lines, values - keys, room, like)  # fmt: skip
                 for line in range(lines):
                     valid = min(max(place + line // group + 1 - begin, 0), PAGE_TOKENS)
-                    scores = p[line * PAGE_TOKENS : (line + 1) * PAGE_TOKENS]
-                    mine = out[line * head_dim : (line + 1) * head_dim]
-                    most[line], total[line] = _soften(scores, valid, most[line], total[line], mine)
-                valid = min(place + queries - begin, PAGE_TOKENS)
+                    scores = scores_at + line * score_line
+                    mine = array_at(sums + line * out_line, head_dim, FLOAT32)
+                    p = array_at(lines_p + line * p_line, PAGE_TOKENS, numbers)
+                    most[line], total[line] = _soften(scores, valid, scale, most[line], total[line], p, mine)
                 after = row[3] * keys_stride + (head + 1) * block  # what is read next: the next head, or page
                 if number < last:
                     after = row[4 + number] * keys_stride + head * block
                 ahead = keys_at + after * size - values
-                add_weighted(p.ctypes.data, PAGE_TOKENS * 4, values, head_dim * size, valid,
-                             out.ctypes.data, head_dim * 4, lines, head_dim, ahead, like)  # fmt: skip
+                valid = min(place + queries - begin, PAGE_TOKENS)
+                whole = valid - valid % at_once
+                panel_bytes = PAGE_TOKENS * columns * size
+                add(lines_p, p_line, values, panel_bytes, panels, columns, whole // 2, sums, out_line, lines, ahead,
+                    room, like)  # fmt: skip
+                if whole < valid:
+                    at, few_bytes = values + whole * columns * size, at_once * columns * size
+                    for panel in range(panels):
+                        few = array_at(last_values + panel * few_bytes, at_once * columns, like)
+                        _take_last(at + panel * panel_bytes, (valid - whole), few, columns)
+                    add(lines_p + whole * number_size, p_line, last_values, few_bytes, panels, columns, at_once // 2,
+                        sums, out_line, lines, 0, room, like)  # fmt: skip
             for line in range(lines):
                 at = out_at + (((token + line // group) * kv_heads + head) * group + line % group) * head_dim * size
                 result = array_at(at, head_dim, like)
-                mine = out[line * head_dim : (line + 1) * head_dim]
+                mine = array_at(sums + line * out_line, head_dim, FLOAT32)
                 share = np.float32(1) / total[line]
                 for i in range(head_dim):
                     result[i] = narrow(mine[i] * share, result)
+    leave(room)
+    own[0] = 0  # so that it is there until now
 
 
 @jit
-def _soften(p: Floats, valid: int, most: float, total: float, out: Floats) -> tuple[float, float]:
+def _at_line(address: int) -> int:
+    """The first cache line that begins there or behind."""
+    return (address + _LINE - 1) // _LINE * _LINE
+
+
+@jit
+def _take_last(panel_at: int, count: int, to: Elements, columns: int) -> None:
+    """The last values of a row, with zeros for tokens that are not there: pages hold anything in their place."""
+    given = array_at(panel_at, (count + 1) // 2 * 2 * columns, to)
+    whole = count // 2 * 2 * columns
+    to[:whole] = given[:whole]
+    to[whole:] = 0
+    if count % 2:
+        for i in range(whole, whole + 2 * columns, 2):
+            to[i] = given[i]
+
+
+@jit
+def _soften(
+    scores: int, valid: int, scale: Float, most: Float, total: Float, p: Elements, out: Elements
+) -> tuple[Float, Float]:
     """Turn a page's scores into weights against the largest score so far; rescale what was summed before.
 
     NOTE: The online softmax of FlashAttention (https://arxiv.org/abs/2205.14135).
@@ -207,9 +287,9 @@ def _soften(p: Floats, valid: int, most: float, total: float, out: Floats) -> tu
     if valid == 0:  # the page lies in this line's future
         p[:] = 0
         return most, total
-    larger = max(most, largest(p.ctypes.data, valid))
-    weighed = weigh(p.ctypes.data, valid, larger)
-    keep = np.float32(math.exp(most - larger))
+    larger = max(most, largest(scores, valid) * scale)
+    weighed = weigh(scores, valid, scale, larger, p.ctypes.data, p)
+    keep = exp_negative(most - larger)
     if keep != 1:
         for i in range(len(out)):
             out[i] *= keep
@@ -225,12 +305,17 @@ def _write_float32(arguments: int) -> None:
 
 
 def _attend_bfloat16(arguments: int) -> None:
-    _attend(arguments, BFLOAT16)
+    _attend(arguments, BFLOAT16, FLOAT32, attention_tiles.add_in_vectors, VECTOR_TOKENS, attention_tiles.stay)
 
 
 def _attend_float32(arguments: int) -> None:
-    _attend(arguments, FLOAT32)
+    _attend(arguments, FLOAT32, FLOAT32, attention_tiles.add_in_vectors, VECTOR_TOKENS, attention_tiles.stay)
+
+
+def _attend_in_matrices(arguments: int) -> None:
+    _attend(arguments, BFLOAT16, BFLOAT16, attention_tiles.add_in_matrices, MATRIX_TOKENS, matrix_tiles.leave)
 
 
 _WRITE = ParallelKernel(_write_bfloat16, _write_float32)
 _ATTEND = ParallelKernel(_attend_bfloat16, _attend_float32)
+_ATTEND_IN_MATRICES = ParallelKernel(_attend_in_matrices, _attend_float32)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
-from graftwork.kernels.attention_cpu import layer_place, put
+from graftwork.kernels.attention_cpu import layer_place, put, run_of
 from graftwork.kernels.decoder import Heads, Rotary
 from graftwork.kernels.exponentials import exp_negative
 from graftwork.kernels.jit import (
@@ -148,32 +148,34 @@ def _turn(arguments: int, like: Elements) -> None:
     block = head_dim * PAGE_TOKENS
     positions = ints_at(positions_at, jobs)
     x = np.empty(head_dim, np.float32)
+    run = run_of(jobs)
     while True:
-        token = take_number(arguments)
-        if token >= jobs:
+        begin = take_number(arguments) * run
+        if begin >= jobs:
             break
-        at = qkv_at + token * stride * size
-        turns = array_at(table_at + positions[token] * head_dim * 4, head_dim, FLOAT32)
-        for head in range(queries + key_heads):
-            given = array_at(at + head * head_dim * size, head_dim, like)
-            for i in range(head_dim):
-                x[i] = widen(given[i])
-            norm_at = q_norm_at if head < queries else k_norm_at
-            if norm_at != _NOWHERE:
-                _normalise(x, array_at(norm_at, head_dim, FLOAT32), eps)
-            first, second, cos, sin = x[:half], x[half:], turns[:half], turns[half:]
-            low, high = given[:half], given[half:]
-            for i in range(half):
-                low[i] = narrow(first[i] * cos[i] - second[i] * sin[i], low)
-                high[i] = narrow(second[i] * cos[i] + first[i] * sin[i], high)
-        if places_at != _NOWHERE:
-            page, offset = ints_at(places_at, jobs)[token], ints_at(places_at + jobs * 8, jobs)[token]
-            for head in range(key_heads):
-                k = array_at(at + (queries + head) * head_dim * size, head_dim, like)
-                v = array_at(at + (queries + key_heads + head) * head_dim * size, head_dim, like)
-                to_k = array_at(keys_at + (page * keys_stride + head * block) * size, block, like)
-                to_v = array_at(values_at + (page * values_stride + head * block) * size, block, like)
-                put(k, v, to_k, to_v, offset)
+        for token in range(begin, min(begin + run, jobs)):
+            at = qkv_at + token * stride * size
+            turns = array_at(table_at + positions[token] * head_dim * 4, head_dim, FLOAT32)
+            for head in range(queries + key_heads):
+                given = array_at(at + head * head_dim * size, head_dim, like)
+                for i in range(head_dim):
+                    x[i] = widen(given[i])
+                norm_at = q_norm_at if head < queries else k_norm_at
+                if norm_at != _NOWHERE:
+                    _normalise(x, array_at(norm_at, head_dim, FLOAT32), eps)
+                first, second, cos, sin = x[:half], x[half:], turns[:half], turns[half:]
+                low, high = given[:half], given[half:]
+                for i in range(half):
+                    low[i] = narrow(first[i] * cos[i] - second[i] * sin[i], low)
+                    high[i] = narrow(second[i] * cos[i] + first[i] * sin[i], high)
+            if places_at != _NOWHERE:
+                page, offset = ints_at(places_at, jobs)[token], ints_at(places_at + jobs * 8, jobs)[token]
+                for head in range(key_heads):
+                    k = array_at(at + (queries + head) * head_dim * size, head_dim, like)
+                    v = array_at(at + (queries + key_heads + head) * head_dim * size, head_dim, like)
+                    to_k = array_at(keys_at + (page * keys_stride + head * block) * size, block, like)
+                    to_v = array_at(values_at + (page * values_stride + head * block) * size, block, like)
+                    put(k, v, to_k, to_v, offset)
 
 
 @jit

@@ -18,7 +18,9 @@ from graftwork.kernels.vectors import (
     constant,
     larger,
     load,
+    narrowed,
     place_of,
+    size_of,
     splat,
     store,
     total_of,
@@ -48,23 +50,25 @@ def largest(_context: Any, at: Any, count: Any) -> Any:
 
 
 @intrinsic
-def weigh(_context: Any, at: Any, count: Any, largest: Any) -> Any:
-    """Turn the first `count` of 64 scores at an address into e ** (score - largest), the others into 0; their sum.
+def weigh(_context: Any, at: Any, count: Any, scale: Any, largest: Any, to: Any, numbers: Any) -> Any:
+    """Put e ** (scale · score - largest) for the first `count` of 64 scores to `to`, 0 for the others; their sum.
 
-    Right within 2e-7 of itself, for scores up to `largest`; NaN stays NaN.
+    What is put are elements like `numbers`. Before they are rounded to these they are right within 2e-7 of themselves,
+    for scaled scores up to `largest`; NaN stays NaN.
     """
 
     def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
-        at, count, largest = args
-        most, nothing, total = splat(builder, largest), constant(0.0), None
-        for place, valid in _masked(builder, at, count):
-            power = _power(builder, builder.fsub(load(builder, place, VECTOR, 4), most))
-            power = builder.select(valid, power, nothing)
-            store(builder, power, place)
+        at, count, scale, largest, to, _numbers = args
+        factor, most, nothing, total = splat(builder, scale), splat(builder, largest), constant(0.0), None
+        for number, (place, valid) in enumerate(_masked(builder, at, count)):
+            scaled = builder.fmul(load(builder, place, VECTOR, 4), factor)
+            power = builder.select(valid, _power(builder, builder.fsub(scaled, most)), nothing)
             total = power if total is None else builder.fadd(total, power)
+            put = narrowed(builder, power) if numbers.dtype == types.uint16 else power
+            store(builder, put, place_of(builder, to, None, 0, size_of(numbers) * LANES * number))
         return total_of(builder, total)
 
-    return types.float32(types.int64, types.int64, types.float32), generate
+    return types.float32(types.int64, types.int64, types.float32, types.float32, types.int64, numbers), generate
 
 
 def _masked(builder: Any, at: Any, count: Any) -> Any:

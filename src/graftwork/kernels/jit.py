@@ -15,10 +15,12 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic as _intrinsic
+
+from graftwork.kernels.vectors import narrowed
 
 F = TypeVar("F", bound=Callable[..., Any])
 Elements = npt.NDArray[np.uint16] | npt.NDArray[np.float32]
@@ -61,6 +63,12 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     return cast(Callable[..., Any], _intrinsic(function))
 
 
+@cache
+def has_pairs() -> bool:
+    """Whether the processor multiplies and rounds bfloat16 by itself: AVX512_BF16."""
+    return bool(binding.get_host_cpu_features().get("avx512bf16"))
+
+
 @intrinsic
 def widen(_context: Any, element: Any) -> Any:
     """An element as float32: bfloat16's bits are float32's upper half."""
@@ -74,9 +82,14 @@ def widen(_context: Any, element: Any) -> Any:
 
 @intrinsic
 def narrow(_context: Any, value: Any, array: Any) -> Any:
-    """A float32 as an element of `array`, rounded to the nearest, ties to even; NaN stays NaN."""
+    """A float32 as an element of `array`, rounded to the nearest, ties to even; NaN stays NaN.
+
+    Where the processor rounds to bfloat16 by itself, what is less than 2 ** -126 becomes zero.
+    """
 
     def round_(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        if has_pairs():
+            return narrowed(builder, args[0])
         bits = builder.bitcast(args[0], _I32)
         upper = builder.lshr(bits, _i32(16))
         half = builder.add(builder.and_(upper, _i32(1)), _i32(0x7FFF))

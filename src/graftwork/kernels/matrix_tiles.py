@@ -18,8 +18,8 @@ from numba import types
 from numba.core import cgutils
 
 from graftwork.kernels.jit import intrinsic, ints_at, jit
-from graftwork.kernels.pair_tiles import PAIRS, WIDTH
-from graftwork.kernels.vectors import LANES, POINTER, VECTOR, i64, load, place_of, store
+from graftwork.kernels.pair_tiles import WIDTH
+from graftwork.kernels.vectors import LANES, PAIRS, POINTER, VECTOR, i64, load, place_of, store
 
 BLOCK = 16  # rows of a register
 ROWS = 2 * BLOCK  # most rows of a tile
@@ -70,8 +70,13 @@ def _shape_for(count: int, room: int) -> None:
     """Let the registers hold so many rows, at most ROWS."""
     few = min(count, BLOCK)
     more = max(count - few, 1)  # a register of no rows is none
+    shape(few * 0x100000101 + more * 0x10001010000 + BLOCK * 0x101000000000000, room)
+
+
+@jit
+def shape(rows: int, room: int) -> None:
+    """Let the registers be 64 bytes wide and have so many rows, a byte for each, the first one's the lowest."""
     shapes = ints_at(room, 8)  # LDTILECFG's table: the kind, then two bytes of width and one of rows for each register
-    rows = few * 0x100000101 + more * 0x10001010000 + BLOCK * 0x101000000000000
     if shapes[6] != rows:
         shapes[0] = 1
         shapes[2] = shapes[3] = 64 * 0x1000100010001
@@ -88,19 +93,19 @@ def _summing(blocks: int) -> Any:
             line, halves = i64(_SUMS_LINE), range(2)
             for b in range(blocks):
                 for v in halves:  # its one line in each row
-                    _load(builder, _SUMS[b][v], place_of(builder, bias, None, 0, 64 * v), i64(0))
+                    load_tile(builder, _SUMS[b][v], place_of(builder, bias, None, 0, 64 * v), i64(0))
             with cgutils.for_range(builder, steps) as loop:
                 part = builder.add(w, builder.mul(loop.index, i64(STEP * 2 * WIDTH)))
                 at = builder.add(x, builder.mul(loop.index, i64(2 * STEP)))
                 for v in halves:
-                    _load(builder, _W[v], place_of(builder, part, None, 0, 64 * v), i64(4 * WIDTH))
+                    load_tile(builder, _W[v], place_of(builder, part, None, 0, 64 * v), i64(4 * WIDTH))
                     for b in range(blocks):
                         if v == 0:
-                            _load(builder, _X[b], place_of(builder, at, x_line, BLOCK * b, 0), x_line)
-                        _multiply(builder, _SUMS[b][v], _X[b], _W[v])
+                            load_tile(builder, _X[b], place_of(builder, at, x_line, BLOCK * b, 0), x_line)
+                        multiply_tiles(builder, _SUMS[b][v], _X[b], _W[v])
             for b in range(blocks):
                 for v in halves:
-                    _store(builder, _SUMS[b][v], place_of(builder, sums, line, BLOCK * b, 64 * v), line)
+                    store_tile(builder, _SUMS[b][v], place_of(builder, sums, line, BLOCK * b, 64 * v), line)
 
         return types.void(*[types.int64] * 6), generate
 
@@ -145,15 +150,18 @@ def _release(_context: Any) -> Any:
     return types.void(), generate
 
 
-def _load(builder: Any, register: int, place: Any, line: Any) -> None:
+def load_tile(builder: Any, register: int, place: Any, line: Any) -> None:
+    """A register's rows from an address on, with so many bytes from one to the next."""
     _call(builder, "tileloadd64", _number(register), builder.inttoptr(place, POINTER), line)
 
 
-def _store(builder: Any, register: int, place: Any, line: Any) -> None:
+def store_tile(builder: Any, register: int, place: Any, line: Any) -> None:
+    """As `load_tile`, the other way."""
     _call(builder, "tilestored64", _number(register), builder.inttoptr(place, POINTER), line)
 
 
-def _multiply(builder: Any, sums: int, x: int, w: int) -> None:
+def multiply_tiles(builder: Any, sums: int, x: int, w: int) -> None:
+    """The sums of each row of x by each column of pairs of w, added: TDPBF16PS."""
     _call(builder, "tdpbf16ps", *map(_number, (sums, x, w)))
 
 

@@ -13,9 +13,11 @@ from graftwork.kernels.vectors import (
     I32,
     INTEGERS,
     LANES,
+    PAIRS,
     VECTOR,
     i64,
     load,
+    narrowed,
     place_of,
     prefetch,
     slot,
@@ -104,7 +106,7 @@ def _tiled(rows: int) -> Any:
             for t in range(rows):
                 for v in (0, 1):
                     to = place_of(builder, y, y_line, t, 2 * LANES * v)
-                    store(builder, _narrowed(builder, builder.load(sums[t][v])), to)
+                    store(builder, narrowed(builder, builder.load(sums[t][v])), to)
 
         return types.void(*[types.int64] * 9), generate
 
@@ -118,25 +120,4 @@ def _dot(builder: Any, total: Any, a: Any, b: Any) -> Any:
     return builder.call(dot, [total, a, b])
 
 
-def _narrowed(builder: Any, vector: Any) -> Any:
-    """Sixteen float32 as bfloat16, rounded to the nearest."""
-    kind = ir.FunctionType(_NARROW, [VECTOR])
-    narrow = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512bf16.cvtneps2bf16.512")
-    return builder.bitcast(builder.call(narrow, [vector]), ir.VectorType(ir.IntType(16), LANES))
-
-
-class _BFloat(ir.Type):  # type: ignore[misc]
-    """LLVM's bfloat, which llvmlite has no name for."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat)
-
-
-PAIRS, _NARROW = ir.VectorType(_BFloat(), 2 * LANES), ir.VectorType(_BFloat(), LANES)
 _tile_1, _tile_2, _tile_3, _tile_4, _tile_5, _tile_6, _tile_7, _tile_8 = (_tiled(rows) for rows in range(1, ROWS + 1))

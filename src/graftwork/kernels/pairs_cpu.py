@@ -8,16 +8,14 @@ are beside it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import torch
-from llvmlite import binding
 from torch import Tensor
 
 from graftwork.kernels import matrix_tiles, pair_tiles
 from graftwork.kernels.huge_pages import HugePages
-from graftwork.kernels.jit import BFLOAT16, array_at, ints_at, jit, take_number
+from graftwork.kernels.jit import BFLOAT16, array_at, has_pairs, ints_at, jit, take_number
 from graftwork.kernels.packed_rows import PackedRows
 from graftwork.kernels.pair_tiles import WIDTH
 from graftwork.kernels.parallel import Call, ParallelKernel, launch
@@ -28,17 +26,9 @@ Panel = Callable[..., None]
 Leave = Callable[[int], None]
 
 
-@cache
-def has_instruction() -> bool:
-    """Whether the processor has it; those with matrix registers do."""
-    return bool(binding.get_host_cpu_features().get("avx512bf16"))
-
-
 def can_pair(weight: Tensor) -> bool:
     """Whether `PairMatrix` takes this weight on this machine."""
-    return (
-        weight.dtype == torch.bfloat16 and weight.device.type == "cpu" and not weight.shape[1] % 2 and has_instruction()
-    )
+    return weight.dtype == torch.bfloat16 and weight.device.type == "cpu" and not weight.shape[1] % 2 and has_pairs()
 
 
 class PairMatrix:

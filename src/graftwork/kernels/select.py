@@ -24,6 +24,7 @@ from graftwork.kernels.affine import AffinePlan, AffineSlots
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.decoder import Heads, Rotary
 from graftwork.kernels.huge_pages import HugePages
+from graftwork.kernels.jit import has_pairs
 from graftwork.kernels.layers_cpu import Layer, Layers
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.lowrank import Group, LowRankPlan, LowRankSlots, Segment
@@ -116,7 +117,7 @@ def _cpu() -> Kernels:
         attention_cpu.warm(dtype)
         decoder_cpu.warm(dtype)
         draw_cpu.warm()
-        if dtype == torch.bfloat16 and pairs_cpu.has_instruction():
+        if dtype == torch.bfloat16 and has_pairs():
             pairs_cpu.warm()
             program.warm()
 

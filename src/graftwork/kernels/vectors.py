@@ -17,6 +17,22 @@ POINTER = ir.IntType(8).as_pointer()
 VECTOR = ir.VectorType(F32, LANES)
 
 
+class BFloat(ir.Type):  # type: ignore[misc]
+    """LLVM's bfloat, which llvmlite has no name for."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BFloat)
+
+    def __hash__(self) -> int:
+        return hash(BFloat)
+
+
+PAIRS = ir.VectorType(BFloat(), 2 * LANES)
+
+
 def store(builder: Any, value: Any, place: Any) -> None:
     """A value to an address."""
     builder.store(value, builder.inttoptr(place, value.type.as_pointer()), align=4)
@@ -82,3 +98,11 @@ def larger(builder: Any, a: Any, b: Any) -> Any:
 
 def constant(value: float, kind: Any = VECTOR) -> Any:
     return ir.Constant(kind, [value] * LANES if isinstance(kind, ir.VectorType) else value)
+
+
+def narrowed(builder: Any, value: Any) -> Any:
+    """A float32, or a vector of them, as bfloat16's bits, rounded to the nearest: only with AVX512_BF16."""
+    kinds = BFloat(), ir.IntType(16)
+    if isinstance(value.type, ir.VectorType):
+        kinds = tuple(ir.VectorType(kind, LANES) for kind in kinds)
+    return builder.bitcast(builder.fptrunc(value, kinds[0]), kinds[1])

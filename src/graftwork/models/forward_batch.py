@@ -18,8 +18,8 @@ class ForwardBatch:
     token_ids: Tensor  # [tokens] int64
     positions: Tensor  # [tokens] int64, each token's place in its own row
     rows: AttentionRows
-    keys: Tensor  # [pages, layers, kv_heads, head_dim, PAGE_TOKENS]
-    values: Tensor  # [pages, layers, kv_heads, PAGE_TOKENS, head_dim]
+    keys: Tensor  # [pages, layers, kv_heads, *a head's of a page]: `attention.page_shapes`
+    values: Tensor  # the same
     logits_at: Tensor  # [wanted] int64, indices into tokens
     plan: AdapterPlan | None  # None when no row has an adapter: then no adapter code runs at all
     hidden_at: Tensor | None = None  # [pooled] int64, indices into tokens whose final hidden state is wanted

@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from graftwork.adapters.outline import Outline
 from graftwork.errors import Damaged, Refused
-from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
+from graftwork.kernels.attention import AttentionRows, page_shapes
 from graftwork.kernels.select import Kernels
 from graftwork.models.base import PreparedBase, weight_files
 from graftwork.models.decoder import Decoder, fits
@@ -119,8 +119,8 @@ def _our_logits(model: Model, probe: list[list[int]], dtype: torch.dtype) -> Ten
 
 def _scratch_pages(outline: Outline, pages: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     shape = (pages, outline.num_layers, outline.num_kv_heads)
-    keys = torch.zeros(*shape, outline.head_dim, PAGE_TOKENS, dtype=dtype)
-    return keys, torch.zeros(*shape, PAGE_TOKENS, outline.head_dim, dtype=dtype)
+    keys, values = (torch.zeros(*shape, *one, dtype=dtype) for one in page_shapes(outline.head_dim))
+    return keys, values
 
 
 def _agree(want: list[Tensor], got: Tensor, dtype: torch.dtype, base: PreparedBase) -> None:
