@@ -34,6 +34,7 @@ Add = Callable[..., None]
 Leave = Callable[[int], None]
 
 _LINE = 64  # bytes of a cache line
+_SCORES = 4 * PAGE_TOKENS  # bytes of a line's scores against a page
 _SCATTER = 4  # a key's elements go to as many cache lines: dearer than its bytes
 
 
@@ -180,22 +181,15 @@ def _attend(arguments: int, like: Elements, numbers: Elements, add: Add, at_once
     most_lines = BLOCK_QUERIES * group + SPARE_LINES  # a line is one query head of one token
     most = np.empty(most_lines, np.float32)
     total = np.empty(most_lines, np.float32)
-    q_line, p_line, out_line, score_line = (
-        head_dim * number_size, PAGE_TOKENS * number_size, head_dim * 4, PAGE_TOKENS * 4,
-    )  # fmt: skip
-    own = np.empty(
-        (most_lines * (q_line + p_line + out_line + score_line) + at_once * head_dim * size) // 8 + 6 * _LINE // 8 + 8,
-        np.int64,
-    )
+    q_line, p_line, out_line, score_line = head_dim * number_size, PAGE_TOKENS * number_size, head_dim * 4, _SCORES
+    most_bytes = most_lines * (q_line + p_line + out_line + score_line) + at_once * head_dim * size
+    own = np.zeros(most_bytes // 8 + _LINE, np.int64)
     room = _at_line(own.ctypes.data)
-    own[: 2 * _LINE // 8] = 0
     lines_q = _at_line(room + _LINE)
     lines_p = _at_line(lines_q + most_lines * q_line)
     sums = _at_line(lines_p + most_lines * p_line)
     scores_at = _at_line(sums + most_lines * out_line)
     last_values = _at_line(scores_at + most_lines * score_line)
-    columns = columns_of(head_dim)
-    panels = head_dim // columns
     # A thread takes all heads of a block where there are many blocks: they lie side by side.
     unit = kv_heads if jobs >= 8 * kv_heads else 1
     while True:
@@ -235,18 +229,9 @@ def _attend(arguments: int, like: Elements, numbers: Elements, add: Add, at_once
                 if number < last:
                     after = row[4 + number] * keys_stride + head * block
                 ahead = keys_at + after * size - values
-                valid = min(place + queries - begin, PAGE_TOKENS)
-                whole = valid - valid % at_once
-                panel_bytes = PAGE_TOKENS * columns * size
-                add(lines_p, p_line, values, panel_bytes, panels, columns, whole // 2, sums, out_line, lines, ahead,
-                    room, like)  # fmt: skip
-                if whole < valid:
-                    at, few_bytes = values + whole * columns * size, at_once * columns * size
-                    for panel in range(panels):
-                        few = array_at(last_values + panel * few_bytes, at_once * columns, like)
-                        _take_last(at + panel * panel_bytes, (valid - whole), few, columns)
-                    add(lines_p + whole * number_size, p_line, last_values, few_bytes, panels, columns, at_once // 2,
-                        sums, out_line, lines, 0, room, like)  # fmt: skip
+                count = min(place + queries - begin, PAGE_TOKENS)
+                _add_values(lines_p, p_line, values, count, head_dim, sums, lines, ahead, last_values, room, like,
+                            number_size, add, at_once)  # fmt: skip
             for line in range(lines):
                 at = out_at + (((token + line // group) * kv_heads + head) * group + line % group) * head_dim * size
                 result = array_at(at, head_dim, like)
@@ -256,6 +241,25 @@ def _attend(arguments: int, like: Elements, numbers: Elements, add: Add, at_once
                     result[i] = narrow(mine[i] * share, result)
     leave(room)
     own[0] = 0  # so that it is there until now
+
+
+@jit
+def _add_values(
+    lines_p: int, p_line: int, values: int, count: int, head_dim: int, sums: int, lines: int, ahead: int,
+    last_values: int, room: int, like: Elements, number_size: int, add: Add, at_once: int,
+) -> None:  # fmt: skip
+    """Add a page's first `count` values by their weights; what fills no product goes to `last_values` first."""
+    columns = columns_of(head_dim)
+    panels, whole, size = head_dim // columns, count - count % at_once, like.itemsize
+    panel_bytes, few_bytes, line = PAGE_TOKENS * columns * size, at_once * columns * size, head_dim * 4
+    add(lines_p, p_line, values, panel_bytes, panels, columns, whole // 2, sums, line, lines, ahead, room, like)
+    if whole == count:
+        return
+    for panel in range(panels):
+        few = array_at(last_values + panel * few_bytes, at_once * columns, like)
+        _take_last(values + whole * columns * size + panel * panel_bytes, count - whole, few, columns)
+    p = lines_p + whole * number_size
+    add(p, p_line, last_values, few_bytes, panels, columns, at_once // 2, sums, line, lines, 0, room, like)
 
 
 @jit

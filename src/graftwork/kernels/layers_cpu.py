@@ -1,4 +1,4 @@
-"""Layers: all decoder layers of a step in one parallel region, for as many tokens as a decode step has."""
+"""Layers: all decoder layers of a step in one parallel region, for as many tokens as most steps have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graftwork.kernels.lowrank_cpu import CpuLowRankPlan
 from graftwork.kernels.parallel import Call
 from graftwork.kernels.program import Program
 
-MOST_TOKENS = 128  # of a step; with more, what lies between kernels counts for little
+MOST_TOKENS = 512  # of a step: with more, what lies between kernels counts for little
 
 
 class Linear(Protocol):
