@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graftwork.errors import InvalidRequest
-from graftwork.protocol.analysis import AnalysisTemplate
+from graftwork.protocol.analysis_template import AnalysisTemplate
 from graftwork.protocol.condition import Condition, parse_condition
 from support.analysis import template
 
@@ -62,7 +62,7 @@ def test_a_condition_holds_where_all_of_the_bounds_meet_it(low: float, high: flo
 
 def test_a_template_is_read_with_its_defaults() -> None:
     found = AnalysisTemplate.read(json.dumps(template({**GOOD, "interval": "30s", "count": 3})).encode())
-    (metric,) = found.spec.metrics
+    (metric,) = found.spec.analysis({}).metrics
     assert (found.spec.alpha, metric.interval, metric.count, metric.failure_limit) == (0.05, 30, 3, 0)
     assert metric.inconclusive_limit is None and metric.provider.kind == "rate"
 

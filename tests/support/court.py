@@ -9,7 +9,7 @@ from typing import Any
 from graftwork.access.clock import timestamp
 from graftwork.artifacts.stores import open_store
 from graftwork.db.lease import Lease
-from graftwork.protocol.analysis import AnalysisSpec
+from graftwork.protocol.analysis_template import TemplateSpec
 from graftwork.protocol.evaluations import AnyEvaluation
 from graftwork.registry.evaluations.evaluations import Evaluations
 from graftwork.traffic.gates.templates import Templates
@@ -66,7 +66,7 @@ class Court:
 
     def set(self, name: str, *metrics: dict[str, Any], **fields: Any) -> None:
         """Make this what a template says."""
-        spec = AnalysisSpec.model_validate(template(*metrics, **fields)["spec"])
+        spec = TemplateSpec.model_validate(template(*metrics, **fields)["spec"])
         self.templates.set("local", name, spec, actor="me")
 
     def answers(

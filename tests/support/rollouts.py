@@ -18,7 +18,7 @@ from graftwork.traffic.decision import Asked, Decision
 from graftwork.traffic.promotions.promotions import LivePromotions, read_promotions
 from graftwork.traffic.rollouts.controller import Controller
 from graftwork.traffic.rollouts.live import LiveRollouts, read_live
-from graftwork.traffic.rollouts.plan import Analysis
+from graftwork.traffic.rollouts.plan import Analysis, Pin
 from graftwork.traffic.rollouts.ports import Judge
 from graftwork.traffic.rollouts.rollout import Rollout
 from graftwork.traffic.rollouts.rollouts import Rollouts
@@ -81,10 +81,10 @@ class ScriptedJudge:
     says: dict[str, Result] = field(default_factory=dict)
     asked: list[tuple[str, str, datetime]] = field(default_factory=list)
 
-    def check(self, tenant: str, analysis: Analysis) -> int:
+    def pin(self, tenant: str, analysis: Analysis) -> Pin:
         if analysis.name == "unknown":
             raise InvalidRequest("There is no template unknown.", field="name")
-        return analysis.revision or 1
+        return Pin(analysis.revision or 1, analysis.args)
 
     def keep(self, live: Collection[str]) -> None:
         """It knows nothing of any."""

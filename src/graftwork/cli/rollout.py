@@ -135,13 +135,19 @@ def _show(context: Context, found: dict[str, Any]) -> None:
         **({"next": f"graftwork rollout {verb} {found['route']}"} if (verb := _next(found)) else {}),
         "updated": found["updated_at"],
         **{
-            f"{standing['arm']}: {metric['name']}": f"{metric['result']}: {metric['reason']}"
+            f"{standing['arm']}: {_with(standing)}{metric['name']}": f"{metric['result']}: {metric['reason']}"
             for standing in found["analyses"]
             for metric in standing["metrics"]
         },
     }
     _say_what_moves(context, found)
     write(found, context.output, lambda: print_facts(facts))
+
+
+def _with(standing: Row) -> str:
+    """By which arguments, since one template may judge an arm by several."""
+    given = ", ".join(f"{one['name']}={one['value']}" for one in standing.get("args", ()))
+    return f"{standing['name']} {given}: " if given else ""
 
 
 def _say_what_moves(context: Context, *found: Row) -> None:

@@ -15,14 +15,21 @@ class Analyses(Resources):
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire, "/api/v1/analysis/templates", "templates")
 
-    def check(self, template: Mapping[str, Any], evidence: Mapping[str, Any] | None = None) -> Json:
+    def check(
+        self,
+        template: Mapping[str, Any],
+        evidence: Mapping[str, Any] | None = None,
+        *,
+        args: Mapping[str, str | float] | None = None,
+    ) -> Json:
         """Read a resource of kind AnalysisTemplate, and judge evidence by it where it is given.
 
-        Returns `{"name", "result", "reason", "metrics": [{"name", "result", "reason", "figures"}]}`; a result is
-        `pass`, `fail` or `inconclusive`, and None without evidence.
+        `args` are values of its arguments. Returns `{"name", "args", "result", "reason", "metrics": [{"name", "result",
+        "reason", "figures"}]}`; a result is `pass`, `fail` or `inconclusive`, and None without evidence.
 
         Raises:
             InvalidRequest: the template or the evidence cannot be read; the message names the field.
         """
-        body = {"template": dict(template), **({} if evidence is None else {"evidence": dict(evidence)})}
+        body: Json = {"template": dict(template), **({} if evidence is None else {"evidence": dict(evidence)})}
+        body |= {"args": [{"name": name, "value": value} for name, value in args.items()]} if args else {}
         return self._wire.json("POST", "/api/v1/analysis/check", json=body)

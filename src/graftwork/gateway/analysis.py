@@ -16,6 +16,7 @@ from graftwork.gateway.resources import ResourceDoors
 from graftwork.gateway.services import services_of
 from graftwork.protocol.evidence import AnalysisCheckBody, AnalysisVerdict, ArmBody, EvidenceBody
 from graftwork.protocol.resource_answers import TemplateAnswer, TemplateList, TemplateRevisions
+from graftwork.traffic.gates.arguments import fill, given, told
 from graftwork.traffic.gates.evidence import Arm, Evidence
 from graftwork.traffic.gates.gates import judge
 from graftwork.traffic.gates.templates import TEMPLATE
@@ -36,21 +37,28 @@ ResourceDoors(
 
 @router.post("/analysis/check", openapi_extra=ours({200: AnalysisVerdict}, body=AnalysisCheckBody))
 async def check(request: Request) -> Response:
-    """Read an AnalysisTemplate, and judge evidence by it where there is some; nothing is kept."""
+    """Read an AnalysisTemplate, fill its arguments in, and judge evidence by it where there is some; nothing is kept.
+
+    Without arguments and evidence, one that needs values is read as far as that goes without them.
+    """
     body = await read_json(request, services_of(request).settings.max_body_bytes, AnalysisCheckBody)
     return JSONResponse(await run_in_threadpool(_judged, body))
 
 
 def _judged(body: AnalysisCheckBody) -> dict[str, Any]:
-    name = body.template.metadata.name
+    name, spec = body.template.metadata.name, body.template.spec
+    if body.evidence is None and not body.args:
+        return {"name": name, "args": [], "result": None, "reason": "The template can be used.", "metrics": []}
+    filled = fill(name, spec, given(body.args))
+    of = {"name": name, "args": told(filled.args)}
     if body.evidence is None:
-        return {"name": name, "result": None, "reason": "The template can be used.", "metrics": []}
-    found = judge(body.template.spec, _evidence(body.evidence))
+        return {**of, "result": None, "reason": "The template can be used with these arguments.", "metrics": []}
+    found = judge(filled.spec, _evidence(body.evidence))
     metrics = [
         {"name": one.metric, "result": one.result, "reason": one.reason, "figures": dict(one.figures)}
         for one in found.metrics
     ]
-    return {"name": name, "result": found.whole.result, "reason": found.whole.reason, "metrics": metrics}
+    return {**of, "result": found.whole.result, "reason": found.whole.reason, "metrics": metrics}
 
 
 def _evidence(body: EvidenceBody) -> Evidence:

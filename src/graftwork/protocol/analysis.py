@@ -1,4 +1,4 @@
-"""The AnalysisTemplate document: metrics that a version must meet, with Argo's names for what is alike."""
+"""Analyses: metrics that a version must meet, with Argo's names for what is alike."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from graftwork.protocol.arguments import Fillable
 from graftwork.protocol.condition import MAX_LENGTH, Condition, parse_condition
 from graftwork.protocol.duration import Duration
 from graftwork.protocol.evaluation_parts import Name, Positive
-from graftwork.protocol.resource import Document, Resource, Spec
+from graftwork.protocol.resource import Spec
 
 MAX_METRICS = 32
 MAX_LOOKS = 100_000
@@ -33,20 +34,20 @@ Score = Annotated[float, Field(ge=-1e9, le=1e9)]
 Limit = Annotated[int, Field(ge=0, le=MAX_LOOKS)]
 
 
-class RatePart(Resource):
+class RatePart(Fillable):
     """A share of the answers, from 0 to 1."""
 
     measure: Rate
 
 
-class AmountPart(Resource):
+class AmountPart(Fillable):
     """A number of each answer, and what of those numbers is judged."""
 
     measure: Amount
     statistic: Statistic
 
 
-class FeedbackPart(Resource):
+class FeedbackPart(Fillable):
     """The mean of a score or business event by name, where each lies between two numbers."""
 
     name: Name
@@ -60,7 +61,7 @@ class FeedbackPart(Resource):
         return self
 
 
-class EvaluationPart(Resource):
+class EvaluationPart(Fillable):
     """A number of the version's last evaluation of that family, name and split."""
 
     family: Literal["task", "inference", "business"] = "task"
@@ -70,7 +71,7 @@ class EvaluationPart(Resource):
     source: Literal["offline", "shadow", "live"] = "offline"
 
 
-class DriftPart(Resource):
+class DriftPart(Fillable):
     """How far a distribution is from the stored baseline, or from stable's; `result` is the distance."""
 
     of: Drifting
@@ -86,7 +87,7 @@ class DriftPart(Resource):
         return self
 
 
-class ProviderPart(Resource):
+class ProviderPart(Fillable):
     """Where a metric's numbers come from: one of these."""
 
     rate: RatePart | None = None
@@ -106,7 +107,7 @@ class ProviderPart(Resource):
         return next(name for name in ProviderPart.model_fields if getattr(self, name) is not None)
 
 
-class MetricPart(Resource):
+class MetricPart(Fillable):
     """One metric, when it is looked at, and what it must come to."""
 
     name: Name
@@ -147,7 +148,7 @@ class MetricPart(Resource):
         return None if self.failure_condition is None else parse_condition(self.failure_condition)
 
 
-class AnalysisSpec(Spec):
+class AnalysisSpec(Fillable, Spec):
     """All metrics must pass, and one that fails is enough; `alpha` bounds how often it is one of chance."""
 
     metrics: list[MetricPart] = Field(min_length=1, max_length=MAX_METRICS)
@@ -160,10 +161,3 @@ class AnalysisSpec(Spec):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"has two metrics of the name {twice[0]}")
         return self
-
-
-class AnalysisTemplate(Document):
-    """By what a rollout's arms are judged."""
-
-    kind: Literal["AnalysisTemplate"]
-    spec: AnalysisSpec

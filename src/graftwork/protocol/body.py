@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, from_json
 
 from graftwork.errors import InvalidRequest
 
@@ -15,6 +18,16 @@ from graftwork.errors import InvalidRequest
 MAX_NODES = 100_000
 #: In smaller bodies there cannot be enough of them to matter.
 _SMALL = 64 << 10
+
+
+@dataclass(frozen=True)
+class ReadAs:
+    """What the JSON in a field is read as when all of it is known; it is told and published as that."""
+
+    annotation: Any
+
+    def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(TypeAdapter(self.annotation).core_schema)
 
 
 class Body(BaseModel):
@@ -123,8 +136,14 @@ def _fields_beside(model: type[BaseModel], place: Sequence[int | str]) -> list[s
     found = [model]
     for step in place[:-1]:
         fields = [field for one in found for name, field in one.model_fields.items() if step in (name, field.alias)]
-        found = [inner for field in fields for inner in _models(field.annotation)] if fields else found  # in a list
+        found = [inner for field in fields for inner in _models_of(field)] if fields else found  # in a list
     return [field.alias or name for one in found for name, field in one.model_fields.items()]
+
+
+def _models_of(field: FieldInfo) -> Iterator[type[BaseModel]]:
+    read_as = [one.annotation for one in field.metadata if isinstance(one, ReadAs)]
+    for annotation in read_as or [field.annotation]:
+        yield from _models(annotation)
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

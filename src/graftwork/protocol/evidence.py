@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from graftwork.protocol.analysis import AnalysisTemplate
+from graftwork.protocol.analysis_template import AnalysisTemplate
 from graftwork.protocol.answers import Shape
+from graftwork.protocol.arguments import ArgumentAnswer, GivenArguments
 from graftwork.protocol.evaluation_parts import Count, Distributions, Moment
 from graftwork.protocol.evaluations import AnyEvaluation
 from graftwork.protocol.registry import OurBody
@@ -59,6 +60,7 @@ class AnalysisCheckBody(OurBody):
     """POST /api/v1/analysis/check; without evidence only the template is read."""
 
     template: AnalysisTemplate
+    args: GivenArguments = Field(default_factory=list)
     evidence: EvidenceBody | None = None
 
     def check(self) -> None:
@@ -78,9 +80,10 @@ class MetricVerdict(Shape):
 
 
 class AnalysisVerdict(Shape):
-    """What one look at all metrics says; null where there was nothing to judge."""
+    """What one look at all metrics says; null where there was nothing to judge. `args` are what arguments stood for."""
 
     name: str
+    args: list[ArgumentAnswer]
     result: Literal["pass", "fail", "inconclusive"] | None
     reason: str
     metrics: list[MetricVerdict]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from graftwork.protocol.answers import Shape
+from graftwork.protocol.arguments import GivenArguments
 from graftwork.protocol.resource import Document, Resource, Spec
 from graftwork.protocol.rollouts import Name, StrategyPart
 
@@ -29,6 +30,7 @@ class GatePart(Resource):
 
     name: Name
     revision: Annotated[int, Field(ge=1, le=(1 << 53) - 1)] | None = None
+    args: GivenArguments = Field(default_factory=list)
 
 
 class PromotionSpec(Spec):

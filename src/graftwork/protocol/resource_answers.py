@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from graftwork.protocol.analysis import AnalysisTemplate
+from graftwork.protocol.analysis_template import AnalysisTemplate
 from graftwork.protocol.answers import Shape
 from graftwork.protocol.promotions import PromotionDocument
 from graftwork.protocol.registry import OurBody, Reason

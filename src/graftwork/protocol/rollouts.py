@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from graftwork.errors import InvalidRequest
 from graftwork.protocol.answers import Shape
+from graftwork.protocol.arguments import ArgumentAnswer, GivenArguments
 from graftwork.protocol.duration import Duration
 from graftwork.protocol.registry import OurBody, Reason
 from graftwork.protocol.resource import ApiVersion, Resource, Whose
 
 MAX_STEPS = 100
 MAX_CANDIDATES = 10
-MAX_ARGS = 32
 MAX_WEIGHT = 1_000_000.0
 Status = Literal["warming", "progressing", "paused", "promoted", "completed", "aborted", "superseded"]
 Name = Annotated[str, Field(min_length=1, max_length=128)]
@@ -24,12 +24,13 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 class AnalysisPart(Resource):
     """By which template an arm is judged, and how long a step waits for a verdict before it waits for a person.
 
-    Without a revision it is the template's live one, and stays that one from the start of the rollout to its end.
+    Without a revision it is the template's live one, and stays that one from the start of the rollout to its end; so do
+    the values of its arguments, those that are the template's own included.
     """
 
     name: Name
     revision: Annotated[int, Field(ge=1, le=(1 << 53) - 1)] | None = None
-    args: Annotated[dict[str, JsonValue], Field(max_length=MAX_ARGS)] = Field(default_factory=dict)
+    args: GivenArguments = Field(default_factory=list)
     deadline: Duration | None = None
 
 
@@ -161,6 +162,7 @@ class AnalysisStanding(Shape):
     arm: str
     name: str
     revision: int | None
+    args: list[ArgumentAnswer]
     since: str
     looked_at: str
     result: Literal["pass", "fail", "inconclusive"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from graftwork.errors import NotFound
-from graftwork.protocol.analysis import AnalysisSpec
+from graftwork.protocol.analysis_template import TemplateSpec
 from graftwork.traffic.gates.templates import Templates
 from support.analysis import template
 from support.databases import NewDatabase
@@ -22,18 +22,20 @@ def templates(new_database: NewDatabase) -> Iterator[Templates]:
         desk.database.close()
 
 
-def spec(least: str) -> AnalysisSpec:
+def spec(least: str) -> TemplateSpec:
     metric = {"name": "m", "provider": {"rate": {"measure": "success_rate"}}, "interval": "1m", "minSamples": 70}
-    return AnalysisSpec.model_validate(template({**metric, "successCondition": f"result >= {least}"})["spec"])
+    return TemplateSpec.model_validate(template({**metric, "successCondition": f"result >= {least}"})["spec"])
 
 
 def test_a_spec_is_told_with_its_revision_and_digest_also_when_it_is_no_longer_live(templates: Templates) -> None:
     first = templates.set("local", "careful", spec("0.9"), actor="me")[0].revision
     second = templates.set("local", "careful", spec("0.95"), actor="me")[0].revision
-    assert templates.spec("local", "careful") == (spec("0.95"), 2, second.digest)
+    live = templates.show("local", "careful")
+    assert (live.spec, live.revision.number, live.revision.digest) == (spec("0.95"), 2, second.digest)
     templates.remove("local", "careful", actor="me")
-    assert templates.spec("local", "careful", 1) == (spec("0.9"), 1, first.digest)
+    found = templates.show("local", "careful", 1)
+    assert (found.spec, found.revision.number, found.revision.digest) == (spec("0.9"), 1, first.digest)
     with pytest.raises(NotFound, match="The analysis template 'careful' does not exist"):
-        templates.spec("local", "careful")
+        templates.show("local", "careful")
     with pytest.raises(NotFound, match="no revision 3"):
-        templates.spec("local", "careful", 3)
+        templates.show("local", "careful", 3)

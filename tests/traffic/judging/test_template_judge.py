@@ -197,14 +197,63 @@ def test_a_template_that_is_edited_changes_no_rollout_that_runs(court: Court) ->
 
 
 def test_what_cannot_be_judged_by_is_refused_at_the_start(court: Court) -> None:
-    with pytest.raises(InvalidRequest, match="careful") as raised:
-        court.bench.start(GATED)
-    assert raised.value.field == "spec.strategy"
+    def refused(analysis: dict[str, Any], strategy: str = "canary.steps.0.analysis") -> tuple[str, str]:
+        with pytest.raises(InvalidRequest) as raised:
+            court.bench.start(canary({"analysis": {"name": "careful", **analysis}}))
+        place, _, field = str(raised.value.field).rpartition(f"spec.strategy.{strategy}.")
+        assert not place and raised.value.message.startswith(f"{raised.value.field}: ")
+        return field, raised.value.message
+
+    assert refused({})[0] == "name"
     court.set("careful", SUCCESS)
-    with pytest.raises(InvalidRequest):
-        court.bench.start(canary({"analysis": {"name": "careful", "revision": 2}}))
-    with pytest.raises(InvalidRequest, match="no arguments"):
-        court.bench.start(canary({"analysis": {"name": "careful", "args": {"least": 1}}}))
+    assert refused({"revision": 2})[0] == "revision"
+    assert refused({"args": [{"name": "least", "value": 1}]})[0] == "args.0.name"
+    court.set("careful", {**SUCCESS, "successCondition": "result >= {{args.least}}"}, args=[{"name": "least"}])
+    assert refused({})[0] == "args"
+    field, message = refused({"args": [{"name": "least", "value": "much"}]})
+    assert field == "args.0.value"
+    assert "The template careful with least = 'much': metric success: successCondition cannot be read" in message
+
+
+LEAST = {**SUCCESS, "successCondition": "result >= {{args.least}}", "minSamples": "{{ args.n }}"}
+LEAST_ARGS: list[dict[str, Any]] = [{"name": "least"}, {"name": "n", "value": 60}]
+
+
+def test_a_rollout_keeps_what_arguments_stood_for_when_it_began_and_tells_it_with_its_verdicts(court: Court) -> None:
+    court.set("careful", LEAST, args=LEAST_ARGS)
+    given = [{"name": "least", "value": "0.8"}]
+    court.bench.start(canary(weight(50), {"analysis": {"name": "careful", "args": given}}, weight(100), hold()))
+    begun = court.bench.look()
+    pinned = [*given, {"name": "n", "value": "60"}]
+    assert begun.spec["strategy"]["canary"]["steps"][1]["analysis"]["args"] == pinned
+    court.set("careful", LEAST, args=[{"name": "least"}, {"name": "n", "value": 10_000}])
+    court.answers("candidate", 59)
+    court.answers("stable", 100)
+    waits = court.bench.look(1)
+    assert "59 of at least 60 answers" in waits.analyses[0]["reason"]
+    court.answers("candidate", 41)
+    after = court.bench.look(10)
+    assert after.state.held == "step"
+    passed = court.bench.rollouts.history("local", "support", page_size=9, page_token=None).items[2]
+    [said] = passed["evidence"]["analyses"]
+    assert (said["revision"], said["args"], said["metrics"][0]["figures"]["bound"]) == (1, pinned, 0.8)
+
+
+def test_one_template_judges_by_different_arguments_at_once(court: Court) -> None:
+    court.set("careful", LEAST, args=LEAST_ARGS)
+
+    def by(least: float) -> dict[str, Any]:
+        return {"name": "careful", "args": [{"name": "least", "value": least}]}
+
+    court.bench.start(canary(weight(50), {"analysis": by(0.1)}, hold(), analysis=by(0.99)))
+    court.bench.look()
+    court.answers("candidate", 100)
+    court.answers("stable", 100)
+    after = court.bench.look(1)
+    assert (after.state.step, after.state.held) == (2, "step"), "the step's own passed, of the same moment on"
+    beside = after.analyses[0]
+    assert (beside["args"][0]["value"], beside["result"]) == ("0.99", "inconclusive")
+    assert beside["metrics"][0]["figures"]["bound"] == 0.99
 
 
 def test_looks_take_a_twentieth_of_the_time_whatever_the_template_says(court: Court) -> None:

@@ -368,3 +368,24 @@ def check(court: Court) -> None:
                 live = False
             case "rollout.superseded":
                 live = False
+
+
+def test_arguments_that_do_not_fit_are_what_a_candidate_waits_for_and_those_that_do_are_told(
+    court: Court, promoter: Promoter
+) -> None:
+    floor = {"args": [{"name": "floor"}]}
+    court.set("evals", {**ACCURACY, "successCondition": "result >= {{args.floor}}"}, **floor)
+    court.set("live", {**LIVE_GATE, "successCondition": "result >= {{args.floor}}"}, **floor)
+    court.measure("support:2.0.0", 0.9)
+    stage(court, "support:2.0.0")
+    policy(court)
+    gate, live = (f"The template {name} needs a value for floor" for name in ("evals", "live"))
+    assert [one.partition(":")[0] for one in lacks(court, promoter)] == ["spec.strategy", "The gate evals"]
+    assert live in lacks(court, promoter)[0] and gate in lacks(court, promoter)[1]
+    args = [{"name": "floor", "value": 0.8}]
+    by = canary(weight(50), {"analysis": {"name": "live", "args": args}})
+    policy(court, gate={"name": "evals", "args": args}, strategy=by)
+    assert not lacks(court, promoter)
+    assert promoter.look() == 1
+    [started] = court.bench.rollouts.history("local", "support", page_size=1, page_token=None).items
+    assert started["evidence"]["gate"]["args"] == [{"name": "floor", "value": "0.8"}]

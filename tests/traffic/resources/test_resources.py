@@ -19,7 +19,7 @@ from graftwork.access.events import read_events, verify_chain
 from graftwork.db import Database
 from graftwork.db.within import within
 from graftwork.errors import Conflict, GraftworkError, InvalidRequest, NotFound, PreconditionFailed
-from graftwork.protocol.analysis import AnalysisSpec
+from graftwork.protocol.analysis_template import TemplateSpec
 from graftwork.protocol.promotions import PromotionSpec
 from graftwork.protocol.routes import RouteSpec
 from graftwork.protocol.tasks import TaskSpec
@@ -57,9 +57,11 @@ def task(number: int) -> TaskSpec:
     return TaskSpec(adapter=f"tone:1.{number}.0")
 
 
-def template(number: int) -> AnalysisSpec:
+def template(number: int) -> TemplateSpec:
     metric = rate_metric(successCondition=f"result >= 0.{number + 1}", interval="30s")
-    return AnalysisSpec.model_validate({"metrics": [metric], "settle": "1m"})
+    return TemplateSpec.model_validate(
+        {"metrics": [metric.model_dump(mode="json", by_alias=True, exclude_unset=True)], "settle": "1m"}
+    )
 
 
 def promotion(number: int) -> PromotionSpec:

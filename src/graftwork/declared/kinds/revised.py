@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 from graftwork.declared.desk import Desk
 from graftwork.declared.pages import all_pages
 from graftwork.declared.resource_kind import MODEL, VERSION, Document, Link, ResourceKind, Spec
-from graftwork.protocol.analysis import AnalysisTemplate
+from graftwork.protocol.analysis_template import AnalysisTemplate
 from graftwork.protocol.promotions import PromotionDocument
 from graftwork.protocol.routes import RouteResource
 from graftwork.protocol.tasks import TaskResource

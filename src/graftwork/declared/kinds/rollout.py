@@ -105,10 +105,17 @@ def _filled(spec: Spec) -> Spec:
 
 def _as_said(live: Spec, wanted: Spec) -> Spec:
     """The live spec without what the server wrote down though nobody had said it: of what it leads away from, and which
-    revisions of templates were live when it began.
+    revisions of templates were live when it began, and what they left arguments at.
     """
     filled = {name for name in ("stable", "revision") if name in live and name not in wanted}
-    return {name: _same_place(one, wanted.get(name)) for name, one in live.items() if name not in filled}
+    return {name: _same_field(name, one, wanted.get(name)) for name, one in live.items() if name not in filled}
+
+
+def _same_field(name: str, live: Any, wanted: Any) -> Any:
+    if name == "args":
+        given = {one["name"] for one in wanted or ()}
+        return [one for one in live if one["name"] in given]
+    return _same_place(live, wanted)
 
 
 def _same_place(live: Any, wanted: Any) -> Any:

@@ -11,11 +11,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from graftwork.errors import InvalidRequest, NotFound
+from graftwork.traffic.gates.arguments import fill
 from graftwork.traffic.gates.evidence import Evidence
 from graftwork.traffic.gates.run import Run
 from graftwork.traffic.gates.templates import Templates
 from graftwork.traffic.judging.known import Known
-from graftwork.traffic.rollouts.plan import Analysis
+from graftwork.traffic.rollouts.plan import Analysis, Pin
 from graftwork.traffic.rollouts.rollout import Rollout
 from graftwork.traffic.verdict import Verdict
 
@@ -27,8 +28,8 @@ LEAST_S: Final = 1.0
 #: Of the time, what part looks may take: one that took long is followed by a longer pause.
 SHARE: Final = 0.05
 
-#: Rollout, arm, template and its revision, and from when on.
-_Key = tuple[str, str, str, int | None, datetime]
+#: Rollout, arm, by what, and from when on.
+_Key = tuple[str, str, Analysis, datetime]
 
 
 @dataclass(frozen=True)
@@ -47,30 +48,27 @@ class TemplateJudge:
         self._going: dict[_Key, _Going] = {}
         self._lock = threading.Lock()
 
-    def check(self, tenant: str, analysis: Analysis) -> int:
+    def pin(self, tenant: str, analysis: Analysis) -> Pin:
         """As `Judge` says."""
-        if analysis.args:
-            raise InvalidRequest(
-                f"The template {analysis.name!a} takes no arguments: leave args out, and write a template for "
-                "each bound.",
-                field="spec.strategy",
-            )
         try:
-            return self._templates.spec(tenant, analysis.name, analysis.revision)[1]
+            found = self._templates.show(tenant, analysis.name, analysis.revision)
         except NotFound as error:
-            raise InvalidRequest(f"analysis: {error.message}", field="spec.strategy") from error
+            field = "name" if analysis.revision is None else "revision"
+            raise InvalidRequest(error.message, field=field) from error
+        return Pin(found.revision.number, fill(analysis.name, found.spec, analysis.args).args)
 
     def judge(self, rollout: Rollout, arm: str, analysis: Analysis, since: datetime, now: datetime) -> Verdict:
         """As `Judge` says."""
-        key = (rollout.full_name, arm, analysis.name, analysis.revision, since)
+        key = (rollout.full_name, arm, analysis, since)
         with self._lock:
             going = self._going.get(key)
         if going is None:
             try:
-                spec, *_ = self._templates.spec(rollout.tenant, analysis.name, analysis.revision)
-            except NotFound as error:  # its tenant's revisions stay, so that it was never there
+                template = self._templates.show(rollout.tenant, analysis.name, analysis.revision)
+                filled = fill(analysis.name, template.spec, analysis.args)
+            except (NotFound, InvalidRequest) as error:  # its tenant's revisions stay, so that it never was as it is
                 return Verdict("inconclusive", error.message)
-            going = _Going(Run(spec, since), since)
+            going = _Going(Run(filled.spec, since), since)
         if now >= going.rested:
             going = self._looked(going, rollout, arm, now)
             with self._lock:

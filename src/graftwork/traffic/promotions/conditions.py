@@ -10,11 +10,13 @@ from sqlalchemy import and_, select
 
 from graftwork.db import Transaction
 from graftwork.db.schema import rollout_arms, rollouts
-from graftwork.errors import GraftworkError, NotFound
+from graftwork.errors import GraftworkError, InvalidRequest, NotFound
+from graftwork.protocol.rollouts import RolloutSpec
 from graftwork.registry.reading import view_of
 from graftwork.registry.rules.policy import may_enter
 from graftwork.registry.versions import Version
 from graftwork.registry.view import AdapterView
+from graftwork.traffic.gates.arguments import fill, given, told
 from graftwork.traffic.gates.evidence import Arm, Evidence
 from graftwork.traffic.gates.gates import judge
 from graftwork.traffic.gates.templates import Templates
@@ -22,7 +24,7 @@ from graftwork.traffic.judging.known import baseline, evaluations_of
 from graftwork.traffic.promotions.candidates import candidate
 from graftwork.traffic.promotions.promotions import Promotion, rollout_of
 from graftwork.traffic.rollouts import rows
-from graftwork.traffic.rollouts.plan import STABLE
+from graftwork.traffic.rollouts.plan import STABLE, Plan
 from graftwork.traffic.rollouts.rollouts import Rollouts
 from graftwork.traffic.verdict import Verdict
 
@@ -75,6 +77,7 @@ class Conditions:
             ]
         except GraftworkError as error:
             lacks.append(error.message)
+        lacks += self._unfit(tx, policy, rollout_of(spec, wanted.adapter, version.label))
         evidence = None
         if spec.gate is not None:
             verdict, evidence = self._gate(tx, policy, version, stable)
@@ -90,6 +93,14 @@ class Conditions:
         if version.deprecated is not None:
             yield "It is deprecated."
 
+    def _unfit(self, tx: Transaction, policy: Promotion, wanted: RolloutSpec) -> Iterator[str]:
+        """What its rollout would be judged by and cannot: no such template, or arguments that do not fit it."""
+        for one in Plan.of(wanted).analyses:
+            try:
+                fill(one.name, self._templates.show_in(tx, policy.tenant, one.name, one.revision).spec, one.args)
+            except (NotFound, InvalidRequest) as error:
+                yield f"spec.strategy: {error.message}"
+
     def _gate(
         self, tx: Transaction, policy: Promotion, version: Version, stable: Version | None
     ) -> tuple[Verdict, dict[str, Any] | None]:
@@ -97,12 +108,14 @@ class Conditions:
         assert gate is not None, "whoever asks has looked"
         try:
             template = self._templates.show_in(tx, policy.tenant, gate.name, gate.revision)
-        except NotFound as error:
+            filled = fill(gate.name, template.spec, given(gate.args))
+        except (NotFound, InvalidRequest) as error:
             return Verdict("inconclusive", error.message), None
         arms = [Arm(evaluations=_evaluations(tx, one)) for one in (version, stable)]
-        whole = judge(template.spec, Evidence(arms[0], arms[1], baseline(arms[0]) or baseline(arms[1]))).whole
-        told = {"name": gate.name, "revision": template.revision.number, "result": whole.result, "reason": whole.reason}
-        return whole, {"gate": {**told, "metrics": [one.to_json() for one in whole.parts]}}
+        whole = judge(filled.spec, Evidence(arms[0], arms[1], baseline(arms[0]) or baseline(arms[1]))).whole
+        by = {"name": gate.name, "revision": template.revision.number, "args": told(filled.args)}
+        said = {"result": whole.result, "reason": whole.reason}
+        return whole, {"gate": {**by, **said, "metrics": [one.to_json() for one in whole.parts]}}
 
 
 def _evaluations(tx: Transaction, version: Version | None) -> Any:

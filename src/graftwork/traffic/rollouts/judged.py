@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from graftwork.access.clock import timestamp
+from graftwork.traffic.gates.arguments import told
 from graftwork.traffic.rollouts.plan import Analysis
 from graftwork.traffic.verdict import Verdict
 
@@ -37,7 +38,8 @@ class Judged:
 
     def to_json(self) -> list[dict[str, Any]]:
         """How each arm stands."""
-        of = {"name": self.analysis.name, "revision": self.analysis.revision, "since": timestamp(self.since)}
+        of = {"name": self.analysis.name, "revision": self.analysis.revision, "args": told(self.analysis.args)}
+        of |= {"since": timestamp(self.since)}
         return [
             {"arm": arm, **of, "result": one.result, "reason": one.reason, "metrics": _metrics(one)}
             for arm, one in sorted(self.verdicts.items())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
 
 from graftwork.access.names import check_name
 from graftwork.errors import InvalidRequest
+from graftwork.protocol.arguments import GivenArgument
 from graftwork.protocol.rollouts import (
     AnalysisPart,
     BlueGreenPart,
@@ -19,6 +21,7 @@ from graftwork.protocol.rollouts import (
     SplitPart,
     StepPart,
 )
+from graftwork.traffic.gates.arguments import Arguments, given
 from graftwork.traffic.split import shares
 
 P = TypeVar("P", bound=BaseModel)
@@ -53,9 +56,17 @@ class Analysis:
     """By which template arms are judged; after `deadline_s` without a verdict a person is asked."""
 
     name: str
-    args: Mapping[str, Any] = field(default_factory=dict)
+    args: Arguments = ()
     deadline_s: float | None = None
     revision: int | None = None  #: of the template; None until a rollout begins
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What an analysis means from the start of a rollout to its end: the template's revision, and all its arguments."""
+
+    revision: int
+    args: Arguments = ()
 
 
 Step = SetWeight | SetMirror | Pause | Analysis
@@ -167,24 +178,40 @@ def _shadow(part: ShadowPart, arms: tuple[str, ...]) -> _Made:
     return iter((SetMirror(arms[0], part.mirror / 100), Pause(part.duration))), _analysis(part.analysis), None
 
 
-def pinned(part: P, revision_of: Callable[[Analysis], int]) -> P:
-    """A part of the document in which every analysis, at whatever depth, names a revision of its template."""
+def pinned(part: P, pin: Callable[[Analysis], Pin], place: str = "spec") -> P:
+    """A part of the document in which every analysis, at whatever depth, says what it means from now on.
+
+    Raises:
+        InvalidRequest: as `pin` does, the field from the document's top on.
+    """
     if isinstance(part, AnalysisPart):
-        found = _analysis(part)
-        assert found is not None, "it is given"
-        return part.model_copy(update={"revision": revision_of(found)})
+        return part.model_copy(update=_pinned(part, pin, place))
     inner: dict[str, Any] = {}
     for name in part.model_fields_set:
-        value = getattr(part, name)
+        value, there = getattr(part, name), f"{place}.{to_camel(name)}"
         if isinstance(value, BaseModel):
-            inner[name] = pinned(value, revision_of)
+            inner[name] = pinned(value, pin, there)
         elif isinstance(value, list):
-            inner[name] = [pinned(one, revision_of) if isinstance(one, BaseModel) else one for one in value]
+            inner[name] = [
+                pinned(one, pin, f"{there}.{at}") if isinstance(one, BaseModel) else one for at, one in enumerate(value)
+            ]
     return part.model_copy(update=inner)
 
 
+def _pinned(part: AnalysisPart, pin: Callable[[Analysis], Pin], place: str) -> dict[str, Any]:
+    analysis = _analysis(part)
+    assert analysis is not None, "it is given"
+    try:
+        found = pin(analysis)
+    except InvalidRequest as error:
+        field = place if error.field is None else f"{place}.{error.field}"
+        raise InvalidRequest(f"{field}: {error.message}", field=field) from error
+    args = [GivenArgument(name=name, value=value) for name, value in found.args]
+    return {"revision": found.revision, **({"args": args} if args else {})}
+
+
 def _analysis(part: AnalysisPart | None) -> Analysis | None:
-    return None if part is None else Analysis(part.name, part.args, part.deadline, part.revision)
+    return None if part is None else Analysis(part.name, given(part.args), part.deadline, part.revision)
 
 
 _MAKERS: dict[str, Callable[[Any, tuple[str, ...]], _Made]] = {

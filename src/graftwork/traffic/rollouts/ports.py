@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
-from graftwork.traffic.rollouts.plan import Analysis
+from graftwork.traffic.rollouts.plan import Analysis, Pin
 from graftwork.traffic.rollouts.rollout import Rollout
 from graftwork.traffic.verdict import Verdict
 
@@ -17,11 +17,11 @@ class Judge(Protocol):
     It is asked at each look, several times a second: how often evidence is read anew is for the template to say.
     """
 
-    def check(self, tenant: str, analysis: Analysis) -> int:
-        """The revision of its template that counts from now on, whatever becomes of the template.
+    def pin(self, tenant: str, analysis: Analysis) -> Pin:
+        """What it means from now on, whatever becomes of the template.
 
         Raises:
-            InvalidRequest: there is no such template, or the arguments do not fit it.
+            InvalidRequest: there is no such template, or the arguments do not fit it; `field` is the analysis's own.
         """
         ...
 

@@ -72,13 +72,15 @@ class Rollouts:
             return found
 
     def prepared(self, tenant: str, spec: RolloutSpec) -> RolloutSpec:
-        """The same, which names the revision of each template: what becomes of a template changes no rollout that runs.
+        """The same, which names the revision of each template and all its arguments: what becomes of a template changes
+        no rollout that runs.
 
         Raises:
-            InvalidRequest: it cannot be read, there is no such template, or nobody here could do it.
+            InvalidRequest: it cannot be read, there is no such template, its arguments do not fit, or nobody here
+                could do it.
         """
         self._check_possible(Plan.of(spec))
-        return spec if self._judge is None else pinned(spec, partial(self._judge.check, tenant))
+        return spec if self._judge is None else pinned(spec, partial(self._judge.pin, tenant))
 
     def arms_in(self, tx: Transaction, tenant: str, spec: RolloutSpec) -> tuple[str, dict[str, Version]]:
         """The reference that a rollout would lead away from, and the version of each arm; raises as `start` does."""
