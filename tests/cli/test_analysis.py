@@ -50,3 +50,22 @@ def test_templates_are_kept_listed_and_taken_back(tmp_path: Path, cli: Cli) -> N
     assert cli("analysis", "set", "-f", str(file), "-o", "json").json()["spec"] == shown.json()["spec"]
     assert cli("analysis", "rm", "careful", "-o", "json").json()["removed"] is True
     assert cli("analysis", "show", "careful").code == 1
+
+
+def test_arguments_are_given_by_name(tmp_path: Path, cli: Cli) -> None:
+    file, evidence = tmp_path / "template.json", tmp_path / "evidence.json"
+    metric = {**SUCCESS, "successCondition": "result >= {{args.floor}}"}
+    file.write_text(json.dumps(template(metric, args=[{"name": "floor"}])))
+    evidence.write_text(json.dumps({"candidate": {"observations": [OK] * 200}}))
+    assert "arguments  floor" in cli("analysis", "set", "-f", str(file)).out
+    judging = ("analysis", "check", "-f", str(file), "--evidence", str(evidence))
+    passed = cli(*judging, "--arg", "floor=0.9")
+    assert passed.code == 0 and "floor=0.9" in passed.out
+    for args, said in (
+        ((), "needs a value for floor"),
+        (("--arg", "floor"), "--arg 'floor' is not NAME=VALUE."),
+        (("--arg", "floor=1", "--arg", "floor=2"), "--arg 'floor=2' is given twice."),
+        (("--arg", "flor=1"), "has no argument flor"),
+    ):
+        refused = cli(*judging, *args)
+        assert refused.code != 0 and said in refused.err

@@ -59,3 +59,29 @@ def test_evidence_that_cannot_be_read_is_named(served: Served, evidence: dict[st
     with pytest.raises(InvalidRequest) as raised:
         served.client.analyses.check(template(SUCCESS), evidence)
     assert raised.value.field == field
+
+
+FLOOR = {**SUCCESS, "successCondition": "result >= {{args.floor}}", "minSamples": "{{ args.n }}"}
+ARGS: list[dict[str, Any]] = [{"name": "floor"}, {"name": "n", "value": 50}]
+
+
+def test_a_template_judges_by_the_arguments_that_are_given_and_tells_them(served: Served) -> None:
+    check, shown = served.client.analyses.check, {"candidate": {"observations": [OK] * 200}}
+    careful = template(FLOOR, args=ARGS)
+    assert check(careful)["result"] is None
+    found = check(careful, shown, args={"floor": 0.9})
+    assert (found["result"], found["metrics"][0]["figures"]["bound"]) == ("pass", 0.9)
+    assert found["args"] == [{"name": "floor", "value": "0.9"}, {"name": "n", "value": "50"}]
+    for args, field in (({"floor": "high"}, "args.0.value"), ({"flor": 0.9}, "args.0.name"), ({}, "args")):
+        with pytest.raises(InvalidRequest, match="The template careful") as raised:
+            check(careful, shown, args=args)
+        assert raised.value.field == field
+
+
+def test_a_template_with_arguments_is_kept_as_it_was_written(served: Served) -> None:
+    served.client.analyses.set(template(FLOOR, args=ARGS))
+    kept = served.client.analyses.show("careful")["spec"]
+    assert kept == {"metrics": [FLOOR], "args": [{"name": "floor"}, {"name": "n", "value": "50"}]}
+    with pytest.raises(InvalidRequest, match=r"names the argument floor, which spec\.args does not declare") as raised:
+        served.client.analyses.set(template(FLOOR, args=ARGS[1:]))
+    assert raised.value.field == "spec.metrics.0.successCondition"

@@ -428,12 +428,64 @@ def test_a_route_that_takes_over_the_name_of_an_adapter_is_told(stocked: Served)
 def test_a_rollout_may_be_judged_by_a_template_of_the_same_documents(stocked: Served) -> None:
     declared, judged = stocked.client.declared, canary("front", "tone:1.1.0")
     judged["spec"]["strategy"]["canary"]["steps"].insert(1, {"analysis": {"name": "careful"}})
-    with pytest.raises(InvalidRequest, match="Rollout/front: analysis"):
+    with pytest.raises(InvalidRequest, match=r"Rollout/front: spec\.strategy\.canary\.steps\.1\.analysis\.name"):
         declared.apply([route("front"), judged])
     found = [judged, route("front"), template("careful")]
     assert declared.apply(found)["changes"] == 3
     assert declared.apply([*found[:2], template("careful", 0.5)])["changes"] == 1  # the one that runs keeps its own
     assert stocked.client.rollouts.show("front")["revision"] == 1
+
+
+def opened(name: str, **default: Any) -> dict[str, Any]:
+    """A template with the argument least."""
+    found = template(name)
+    found["spec"]["metrics"][0]["successCondition"] = "result >= {{ args.least }}"
+    found["spec"]["args"] = [{"name": "least", **default}, {"name": "n", "value": 60}]
+    found["spec"]["metrics"][0]["minSamples"] = "{{args.n}}"
+    return found
+
+
+def test_a_rollout_that_gives_arguments_is_begun_once_whatever_becomes_of_what_it_leaves_to_its_template(
+    stocked: Served,
+) -> None:
+    declared, rollouts = stocked.client.declared, stocked.client.rollouts
+
+    def judged(*args: dict[str, Any]) -> dict[str, Any]:
+        found = canary("front", "tone:1.1.0")
+        step = {"analysis": {"name": "careful", **({"args": list(args)} if args else {})}}
+        found["spec"]["strategy"]["canary"]["steps"].insert(1, step)
+        return found
+
+    plan = declared.plan([route("front"), opened("careful"), judged()])
+    assert [one["field"] for one in plan["problems"]] == ["documents.2.spec.strategy.canary.steps.1.analysis.args"]
+    assert "The template careful needs a value for least" in plan["problems"][0]["message"]
+    found = [route("front"), opened("careful"), judged({"name": "least", "value": 0.9})]
+    assert declared.apply(found)["changes"] == 3
+    assert declared.plan(found)["changes"] == 0
+    pinned = rollouts.show("front")["spec"]["strategy"]["canary"]["steps"][1]["analysis"]
+    assert pinned["args"] == [{"name": "least", "value": "0.9"}, {"name": "n", "value": "60"}]
+    assert declared.apply([found[0], opened("careful", value=0.5), found[2]])["changes"] == 1
+    again = declared.export(["AnalysisTemplate", "Rollout"])["documents"]
+    assert declared.plan(again)["changes"] == 0
+    [*_, step] = declared.apply([found[0], judged({"name": "least", "value": 0.8})])["steps"]
+    assert (step["action"], rollouts.show("front")["revision"]) == ("update", 2)
+    told = {one["field"]: (one.get("before"), one.get("after")) for one in step["fields"]}
+    assert told["spec.strategy.canary.steps.1.analysis.args.0.value"] == ("0.9", "0.8")
+
+
+def test_a_template_with_arguments_follows_its_schema_and_is_exported_as_it_was_written(stocked: Served) -> None:
+    import jsonschema_rs
+
+    declared, found = stocked.client.declared, opened("careful", value="0.9")
+    declared.apply([found])
+    schema = jsonschema_rs.Draft202012Validator(declared.schema("AnalysisTemplate"))
+    schema.validate(found)
+    [exported] = declared.export(["AnalysisTemplate"])["documents"]
+    schema.validate(exported)
+    assert exported["spec"]["metrics"] == found["spec"]["metrics"]
+    wrong = opened("careful")
+    wrong["spec"]["metrics"][0]["minSamples"] = "{{arg.n}}"
+    assert not schema.is_valid(wrong)
 
 
 def test_a_rollout_to_what_is_there_already_has_nothing_to_do(stocked: Served) -> None:

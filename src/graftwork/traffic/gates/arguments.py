@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from graftwork.errors import InvalidRequest
+from graftwork.protocol.arguments import filled
 
 if TYPE_CHECKING:
     from graftwork.protocol.analysis import AnalysisSpec
@@ -84,7 +85,7 @@ def _where(spec: TemplateSpec, values: dict[str, str], place: Iterable[Any]) -> 
     """`metric success: successCondition`."""
     match tuple(place):
         case ("metrics", int(at), *rest):
-            name = spec.metrics[at].get("name", at)
+            name = filled(spec.metrics[at].get("name", at), values, lambda place: False)
             return f"metric {name}{': ' if rest else ''}{'.'.join(map(str, rest))}"
         case other:
             return f"spec{'.' if other else ''}{'.'.join(map(str, other))}"
