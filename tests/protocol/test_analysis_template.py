@@ -80,6 +80,12 @@ def test_a_number_is_the_text_of_it(value: Any, text: str) -> None:
             [FLOOR],
             "spec.metrics.0.lim is not a field of this request; there are name",
         ),
+        (
+            {**METRIC, "count": "{{args.floor}}" * 80},
+            [FLOOR],
+            "count holds double braces, and more than 1024 characters",
+        ),
+        ({**METRIC, "count": ["{{args.floor}}"] * 1025}, [FLOOR], "metrics has more than 1024 texts with arguments"),
         ({**METRIC, "minSamples": 0}, [FLOOR], "spec.metrics.0.minSamples must be at least 1"),
         ({**METRIC, "minSamples": "many"}, [FLOOR], "spec.metrics.0.minSamples must be a valid integer"),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
+from itertools import islice
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationError, model_validator
@@ -14,6 +16,8 @@ from graftwork.protocol.body import ReadAs, complaint
 from graftwork.protocol.duration import Duration, read_duration
 from graftwork.protocol.resource import Document, Spec
 
+#: Texts of a template that hold arguments: more than all that a template can say.
+MAX_TEXTS = 1024
 #: What is said of a text where there must be more than a literal: no value can mend that.
 _NO_LITERAL = ("model_type", "dict_type", "list_type")
 _METRICS = Field(min_length=1, max_length=MAX_METRICS)
@@ -79,11 +83,20 @@ class TemplateSpec(Fillable, Spec):
     def at(self, place: Place) -> tuple[str, ...]:
         """The arguments that a place of the template, or what is in it, names."""
         size = len(place)
-        return tuple(
-            dict.fromkeys(
-                name for there, text in texts_in(self.body) if there[:size] == place for name in names_in(text)
-            )
-        )
+        return tuple(dict.fromkeys(name for there, names in self._named if there[:size] == place for name in names))
+
+    @cached_property
+    def _named(self) -> tuple[tuple[Place, tuple[str, ...]], ...]:
+        """The places of texts with arguments, and which."""
+        found = []
+        for place, text in islice(texts_in(self.body), MAX_TEXTS + 1):
+            try:
+                found.append((place, names_in(text)))
+            except ValueError as error:
+                raise _wrong(place, str(error)) from None
+        if len(found) > MAX_TEXTS:
+            raise _wrong(("metrics",), f"has more than {MAX_TEXTS} texts with arguments")
+        return tuple(found)
 
     @model_validator(mode="after")
     def _can_be_read(self) -> Self:
@@ -94,8 +107,9 @@ class TemplateSpec(Fillable, Spec):
         try:
             self.analysis(self.defaults)
         except ValidationError as error:
-            if errors := [told for one in error.errors(include_url=False) if (told := self._told(one)) is not None]:
-                raise ValidationError.from_exception_data("AnalysisTemplate", errors) from None
+            errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
+            if (first := next(filter(None, map(self._told, errors)), None)) is not None:
+                raise ValidationError.from_exception_data("AnalysisTemplate", [first]) from None
         return self
 
     def _declared(self) -> list[str]:
@@ -108,11 +122,7 @@ class TemplateSpec(Fillable, Spec):
     def _used(self) -> set[str]:
         declared = {one.name for one in self.args}
         used: set[str] = set()
-        for place, text in texts_in(self.body):
-            try:
-                names = names_in(text)
-            except ValueError as error:
-                raise _wrong(place, str(error)) from None
+        for place, names in self._named:
             if missing := [name for name in names if name not in declared]:
                 raise _wrong(place, f"names the argument {missing[0]}, which spec.args does not declare")
             used.update(names)
@@ -120,12 +130,13 @@ class TemplateSpec(Fillable, Spec):
 
     def _told(self, error: Any) -> InitErrorDetails | None:
         """What is wrong whatever values are given; None for what is to be seen when they are."""
-        place, names = error["loc"], self.at(error["loc"])
+        place = error["loc"]
+        names = self.at(place) if error["type"] != "extra_forbidden" else ()
         if names and error["type"] in _NO_LITERAL and isinstance(error["input"], str):
             return _detail(place, f"holds {{{{args.{names[0]}}}}}, which stands for a text or a number only")
-        if names and error["type"] != "extra_forbidden" and not set(names) <= set(self.defaults):
+        if names and not set(names) <= set(self.defaults):
             return None
-        if names and error["type"] != "extra_forbidden":
+        if names:
             return _detail(place, f"{complaint(error)}, with {said(names, self.defaults)}")
         return InitErrorDetails(type=error["type"], loc=place, input=error["input"], ctx=error.get("ctx", {}))
 

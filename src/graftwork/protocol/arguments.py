@@ -17,6 +17,8 @@ from graftwork.protocol.resource import Resource
 
 MAX_ARGS = 32
 MAX_VALUE = 256
+#: Characters of a text that holds arguments.
+MAX_TEXT = 1024
 NAME: Final = r"[A-Za-z0-9_-]+"
 _BRACES: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _ARGUMENT: Final = re.compile(rf"\s*args\.({NAME})\s*", re.ASCII)
@@ -84,19 +86,7 @@ def _listed(value: Any) -> Any:
     return [{"name": name, "value": one} for name, one in value.items()] if isinstance(value, Mapping) else value
 
 
-_GIVEN_SCHEMA: Final = {
-    "type": "array",
-    "maxItems": MAX_ARGS,
-    "items": {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["name", "value"],
-        "properties": {"name": {"type": "string", "maxLength": 128, "pattern": f"^{NAME}$"}, "value": _VALUE_SCHEMA},
-    },
-}
-GivenArguments = Annotated[
-    list[GivenArgument], Field(max_length=MAX_ARGS), BeforeValidator(_listed), WithJsonSchema(_GIVEN_SCHEMA)
-]
+GivenArguments = Annotated[list[GivenArgument], Field(max_length=MAX_ARGS), BeforeValidator(_listed)]
 
 
 def _open(schema: dict[str, Any]) -> None:
@@ -118,6 +108,8 @@ class Fillable(Resource):
 
 def names_in(text: str) -> tuple[str, ...]:
     """The arguments that a text names, in their order; raises ValueError for other things in double braces."""
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"holds double braces, and more than {MAX_TEXT} characters")
     names = []
     for braces in _BRACES.finditer(text):
         if (argument := _ARGUMENT.fullmatch(braces[1])) is None:

@@ -77,7 +77,7 @@ class Conditions:
             ]
         except GraftworkError as error:
             lacks.append(error.message)
-        lacks += self._unfit(tx, policy, rollout_of(spec, wanted.adapter, version.label))
+        lacks += dict.fromkeys(self._unfit(tx, policy, rollout_of(spec, wanted.adapter, version.label)))
         evidence = None
         if spec.gate is not None:
             verdict, evidence = self._gate(tx, policy, version, stable)
