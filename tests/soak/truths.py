@@ -32,7 +32,7 @@ LANGUAGES: dict[Grammar, Callable[[str], object]] = {
         len(read := json.loads(text)) <= 3 and set(read) <= {1, "a"}
     ),
 }
-#: More tokens than any of their texts has.
+#: More tokens than any of their texts has, blanks aside.
 MOST_BOUND = 40
 
 
@@ -91,5 +91,7 @@ async def _truth(engine: AsyncEngine, prompt: tuple[int, ...], named: Named, dra
 
 
 def speaks(grammar: Grammar, answer: Answer) -> bool:
-    """Whether a whole answer is in a language of ours."""
+    """Whether an answer is in a language of ours; JSON may be cut, for it may have blanks without end."""
+    if answer.finish_reason == "length":
+        return grammar.kind == "json" and len(answer.tokens) == MOST_BOUND
     return answer.finish_reason == "stop" and bool(LANGUAGES[grammar](answer.text))
