@@ -81,17 +81,24 @@ def test_what_the_policy_keeps_out_of_production_names_what_lets_it_in(started: 
 def test_watching_tells_what_gates_say(cli: Cli, outline: Outline, tmp_path: Path) -> None:
     engine = FakeEngine(outline=outline)
     app = build_app(Settings(), engine=engine, outline_of=lambda: engine.outline)
-    rating = {"name": "rating", "provider": {"feedback": {"name": "rating"}}, "failureCondition": "result < 0.5"}
+    rating = {
+        "name": "rating",
+        "provider": {"feedback": {"name": "rating"}},
+        "failureCondition": "result < {{args.least}}",
+    }
     with on_socket(app) as url, Client(url) as client:
         for number in (1, 2):
             client.push(write_lora(tmp_path / f"a{number}", outline, seed=number), f"support:{number}.0.0")
         client.promote("support:1.0.0")
-        client.analyses.set(template(rating))
-        judged = {"shadow": {"mirror": 100, "duration": "1500ms", "analysis": {"name": "careful"}}}
+        client.analyses.set(template(rating, args=[{"name": "least"}]))
+        analysis = {"name": "careful", "args": [{"name": "least", "value": 0.5}]}
+        judged = {"shadow": {"mirror": 100, "duration": "1500ms", "analysis": analysis}}
         client.rollouts.start(document("support", judged))
         watched = cli("--url", url, "rollout", "watch", "support")
+        shown = cli("--url", url, "rollout", "status", "support")
+    assert "candidate: careful least=0.5: rating" in shown.out
     assert (watched.code, watched.err) == (0, "")
-    standing = [line for line in watched.out.splitlines() if "  candidate: careful  inconclusive: " in line]
+    standing = [line for line in watched.out.splitlines() if "  candidate: careful least=0.5  inconclusive: " in line]
     assert len(standing) == 1 and "rating: " in standing[0], watched.out
     assert "completed" in watched.out.splitlines()[-1]
 

@@ -53,13 +53,12 @@ CAREFUL = (
     {
         "name": "rating",
         "provider": {"feedback": {"name": "rating"}},
-        "failureCondition": "result - stable < -0.1",
+        "failureCondition": "result - stable < {{args.worse}}",
         **LOOKS,
     },
 )
-GATED = canary(
-    weight(40), {"analysis": {"name": "careful"}}, weight(80), hold("300ms"), weight(100), analysis={"name": "careful"}
-)
+BY = {"name": "careful", "args": [{"name": "worse", "value": -0.1}]}
+GATED = canary(weight(40), {"analysis": BY}, weight(80), hold("300ms"), weight(100), analysis=BY)
 
 
 @dataclass
@@ -95,7 +94,7 @@ def pair(database_url: str, new_home: NewHome, tmp_path: Path, monkeypatch: pyte
             folder = write_lora(tmp_path / f"lora-{number}", engines[0].outline, seed=number)
             client.push(folder, f"support:{number}.0.0")
         client.promote("support:1.0.0")
-        client.analyses.set(template(*CAREFUL))
+        client.analyses.set(template(*CAREFUL, args=[{"name": "worse"}]))
         yield Pair(urls, engines, client)
 
 
@@ -207,6 +206,7 @@ def test_status_says_how_each_metric_stands_while_it_waits(pair: Pair) -> None:
     with Client(pair.urls[1]) as other:
         [beside, within] = other.rollouts.show("support")["analyses"]
     assert (within["arm"], within["name"], within["revision"]) == ("candidate", "careful", 1)
+    assert within["args"] == beside["args"] == [{"name": "worse", "value": "-0.1"}]
     assert [one["name"] for one in within["metrics"]] == ["success", "empty", "slow", "rating"]
     assert within["metrics"][0]["reason"].endswith("0 of at least 20 answers of the candidate")
     assert beside["since"] <= within["since"] <= within["looked_at"]

@@ -135,7 +135,7 @@ def _show(context: Context, found: dict[str, Any]) -> None:
         **({"next": f"graftwork rollout {verb} {found['route']}"} if (verb := _next(found)) else {}),
         "updated": found["updated_at"],
         **{
-            f"{standing['arm']}: {_with(standing)}{metric['name']}": f"{metric['result']}: {metric['reason']}"
+            f"{standing['arm']}: {_metric(standing, metric)}": f"{metric['result']}: {metric['reason']}"
             for standing in found["analyses"]
             for metric in standing["metrics"]
         },
@@ -144,10 +144,14 @@ def _show(context: Context, found: dict[str, Any]) -> None:
     write(found, context.output, lambda: print_facts(facts))
 
 
-def _with(standing: Row) -> str:
-    """By which arguments, since one template may judge an arm by several."""
-    given = ", ".join(f"{one['name']}={one['value']}" for one in standing.get("args", ()))
-    return f"{standing['name']} {given}: " if given else ""
+def _metric(standing: Row, metric: Row) -> str:
+    """Its name, and by which arguments it is judged where there are some: one template may judge an arm by several."""
+    return f"{_by(standing)}: {metric['name']}" if standing.get("args") else str(metric["name"])
+
+
+def _by(standing: Row) -> str:
+    """`careful`, or `careful floor=0.9`; servers of before tell no arguments."""
+    return " ".join([standing["name"], *(f"{one['name']}={one['value']}" for one in standing.get("args", ()))])
 
 
 def _say_what_moves(context: Context, *found: Row) -> None:
@@ -174,7 +178,7 @@ def _lines(found: Row, output: OutputFormat) -> dict[str, str]:
         return {line: line}
     said = []
     for one in found["analyses"]:
-        standing = f"{one['arm']}: {one['name']}  {one['result']}: {one['reason']}"
+        standing = f"{one['arm']}: {_by(one)}  {one['result']}: {one['reason']}"
         said.append((one["looked_at"], standing, one["since"]))
     waits = f" {found['waits_for']}" if found["waits_for"] else ""
     state = f"{_status(found)}  {found['step']}/{found['steps']}  {_arms(found)}  {found['reason']}{waits}"
