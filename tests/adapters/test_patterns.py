@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-import time
+import threading
+from collections.abc import Iterator
+from hashlib import pbkdf2_hmac
 
 import pytest
 
-from graftwork.adapters import patterns
 from graftwork.adapters.patterns import Matcher
 from graftwork.errors import Refused
 
 
-def test_a_machine_that_stood_still_makes_no_pattern_bad(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a process that is halted in the middle of a match: the clock goes on, its processor time does not."""
-    whole = patterns._compiled
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """The process's other threads are at the processor all the time."""
+    over = threading.Event()
 
-    class Halting:
-        def __init__(self, pattern: str) -> None:
-            self._whole, self._halts = whole(pattern), 2
+    def burn() -> None:
+        while not over.is_set():
+            pbkdf2_hmac("sha256", b"", b"", 20_000)  # without the interpreter's lock
 
-        def fullmatch(self, module: str, *, concurrent: bool, timeout: float) -> object:
-            if self._halts:
-                self._halts -= 1
-                time.sleep(patterns.BUDGET_S)
-                raise TimeoutError
-            return self._whole.fullmatch(module, concurrent=concurrent, timeout=timeout)
+    threads = [threading.Thread(target=burn) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    yield
+    over.set()
+    for thread in threads:
+        thread.join()
 
-    halting = Halting(r".*\.q_proj")
-    monkeypatch.setattr(patterns, "_compiled", lambda _: halting)
-    assert Matcher().matches(r".*\.q_proj", "layers.0.q_proj")
+
+def test_what_other_threads_do_makes_no_pattern_bad(busy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graftwork.adapters.patterns.BUDGET_S", 0.5)
+    assert Matcher().matches(r".*?.*?.*?.*?x|.*proj", "q" * 140 + "_proj")  # a few tenths of a second
 
 
 def test_what_a_processor_is_at_for_too_long_is_refused_and_the_rest_of_the_config_with_it() -> None:

@@ -67,7 +67,11 @@ def test_an_age_that_is_none_is_wrong_usage(cli: Cli, age: str) -> None:
     ("text", "why"),
     [
         ("- a", "no document"),
-        ("a: [", "neither YAML nor JSON: line 1"),
+        ("a: [", "neither YAML nor JSON: line 2"),
+        ("a: 1\na: 2", "line 2: the key 'a' comes twice"),
+        ("a: {{b}}", "line 1: a key must be a text; one that begins with a brace needs quotes"),
+        (RULES + "---\n" + RULES, "holds 2 documents; one is read here"),
+        (RULES.replace("Retention", "Retain").replace("keepLast", "rules"), "rules.yaml: kind must be 'Retention'"),
         (RULES.replace("Retention", "Retain"), "rules.yaml: kind must be 'Retention'"),
         (RULES.replace("keepLast", "keepLst"), "there are keepLast, keepDays, keepProduction, archivedDays, keepRoll"),
     ],

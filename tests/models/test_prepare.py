@@ -79,6 +79,12 @@ def test_changed_weights_are_surveyed_anew(folder: Path, tmp_path: Path) -> None
             "no linear layers",
         ),
         ({"num_hidden_layers": 10**8}, "at most 1000"),
+        ({"head_dim": 5}, "config.json cannot be read: .*even rotary"),
+        (
+            {"model_type": "opt", "architectures": ["OPTForCausalLM"], "hidden_size": 20, "num_attention_heads": 4}
+            | {"head_dim": None},
+            "5 numbers each, and only even ones",
+        ),
         ({"model_type": "mamba", "architectures": ["MambaForCausalLM"]}, "Mamba|config lacks"),
     ],
 )

@@ -171,7 +171,7 @@ class _Reader:
 
 def _key(node: Node) -> str:
     if not isinstance(node, ScalarNode):
-        raise Fault(_line(node), "a key must be a text")
+        raise Fault(_line(node), "a key must be a text; one that begins with a brace needs quotes, and so does a value")
     check_text(str(node.value), _line(node))
     return str(node.value)
 

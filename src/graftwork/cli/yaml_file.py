@@ -14,19 +14,20 @@ def read_mapping(file: Path, *, field: str) -> dict[str, Any]:
     """What the file holds, in YAML or JSON.
 
     Raises:
-        InvalidRequest: it is neither, or something else than names and values.
+        InvalidRequest: it is neither, or something else than names and values, or they come twice.
     """
-    import yaml
-
-    from graftwork.registry.yaml_fault import yaml_fault
+    from graftwork.cli.yaml_documents import Fault, read_text
 
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also a date that is none, lists without end
-        raise InvalidRequest(f"{file} is neither YAML nor JSON: {yaml_fault(error)}.", field=field) from error
-    if not isinstance(found, dict):
+        found = [one.value for one in read_text(file.read_bytes())]
+    except Fault as fault:
+        raise InvalidRequest(f"{file} is neither YAML nor JSON: line {fault.line}: {fault}.", field=field) from fault
+    if len(found) > 1:
+        raise InvalidRequest(f"{file} holds {len(found)} documents; one is read here.", field=field)
+    if not found or not isinstance(found[0], dict):
         raise InvalidRequest(f"{file} holds no document of names and values.", field=field)
-    return found
+    mapping: dict[str, Any] = found[0]
+    return mapping
 
 
 @contextmanager

@@ -76,7 +76,8 @@ def attend_call(
     assert q.dtype == keys.dtype == values.dtype, "the kernel reads all of them as one dtype"
     kv_heads, head_dim = keys.shape[2], q.shape[2]
     blocks, columns = rows.blocks.shape
-    kernel = _ATTEND_IN_MATRICES if has_registers() and not head_dim % MATRIX_TOKENS else _ATTEND
+    in_matrices = q.dtype == torch.bfloat16 and has_registers() and not head_dim % MATRIX_TOKENS
+    kernel = _ATTEND_IN_MATRICES if in_matrices else _ATTEND
     return (
         kernel.compiled(q.dtype),
         blocks * kv_heads,  # one job: a block's queries of one kv head
@@ -99,7 +100,7 @@ def warm(dtype: torch.dtype) -> None:
     """Compile for a dtype, or read it from the disk cache."""
     _WRITE.compiled(dtype)
     _ATTEND.compiled(dtype)
-    if has_registers():
+    if dtype == torch.bfloat16 and has_registers():
         _ATTEND_IN_MATRICES.compiled(dtype)
 
 

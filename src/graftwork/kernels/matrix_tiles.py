@@ -17,7 +17,7 @@ from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 
-from graftwork.kernels.jit import intrinsic, ints_at, jit
+from graftwork.kernels.jit import has_pairs, intrinsic, ints_at, jit
 from graftwork.kernels.pair_tiles import WIDTH
 from graftwork.kernels.vectors import LANES, PAIRS, POINTER, VECTOR, i64, load, place_of, store
 
@@ -32,8 +32,11 @@ ROOM = 64 + ROWS * _SUMS_LINE  # bytes that a thread needs: the registers' shape
 
 @cache
 def has_registers() -> bool:
-    """Whether this process may use them: Linux saves their 8 KiB for whoever has asked."""
-    if not binding.get_host_cpu_features().get("amx-bf16") or platform.system() != "Linux":
+    """Whether this process may use them: Linux saves their 8 KiB for whoever has asked.
+
+    Where they are, AVX512_BF16 rounds what goes into them and what comes out.
+    """
+    if not (has_pairs() and binding.get_host_cpu_features().get("amx-bf16") and platform.system() == "Linux"):
         return False
     libc = ctypes.CDLL(None, use_errno=True)
     return int(libc.syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA)) == 0

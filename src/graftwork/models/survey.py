@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -48,7 +49,7 @@ def survey(folder: Path, *, base: str, source: str, revision: str | None) -> Out
         num_layers=config.num_hidden_layers,
         num_heads=config.num_attention_heads,
         num_kv_heads=getattr(config, "num_key_value_heads", None) or config.num_attention_heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+        head_dim=_head_dim(config),
         max_context=config.max_position_embeddings,
         linears=tuple(
             LinearSite(path, module.in_features, module.out_features, module.bias is not None)
@@ -74,8 +75,10 @@ def read_config(folder: Path) -> Any:
     """
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{folder}/config.json cannot be read: {str(error).strip().splitlines()[0]}") from error
+    except (OSError, ValueError, KeyError, TypeError, StrictDataclassError) as error:
+        told = str(error).strip().splitlines()
+        why = told[-1 if isinstance(error, StrictDataclassError) else 0].strip()
+        raise Refused(f"{folder}/config.json cannot be read: {why}") from error
     if reason := _unfit(config):
         raise Refused(f"The base in {folder} cannot be served: {reason}.")
     return config
@@ -106,9 +109,15 @@ def _unfit(config: Any) -> str | None:
     missing = [field for field in needed if not isinstance(getattr(config, field, None), int)]
     if missing:
         return f"its config lacks {', '.join(missing)}"
+    if _head_dim(config) % 2:  # they lie by pairs: `attention.page_shapes`
+        return f"its attention heads have {_head_dim(config)} numbers each, and only even ones are served"
     if config.num_hidden_layers > MAX_LAYERS:
         return f"its config speaks of {config.num_hidden_layers} layers; at most {MAX_LAYERS} are believed"
     return None
+
+
+def _head_dim(config: Any) -> int:
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 
 def skeleton(config: Any) -> PreTrainedModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, ValidationError
@@ -77,13 +78,15 @@ def _nodes(raw: bytes | bytearray) -> int:
 
 
 def in_words(error: ValidationError, model: type[BaseModel] | None = None) -> InvalidRequest:
-    """What is wrong, by the first field that is; one that is none goes before one that is missing.
+    """What is wrong, by the first field that is; another kind of document goes before a field that is none, and
+    that before one that is missing.
 
     Args:
         model: whose fields are told where one of the body is none of them.
     """
     errors = error.errors(include_url=False)
-    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    others = (one for one in errors if one["loc"] in (("kind",), ("apiVersion",)) and one["type"] != "missing")
+    first = next(chain(others, (one for one in errors if one["type"] == "extra_forbidden"), errors))
     kind, field = first["type"], ".".join(str(part) for part in first["loc"])
     if not field and kind != "json_invalid":
         return InvalidRequest("The request body must be a JSON object.")
