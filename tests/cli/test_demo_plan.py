@@ -64,7 +64,7 @@ def test_next_commands_run_as_printed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert ask.startswith("venv/graftwork ask entities ")
     assert serve == "venv/graftwork serve"
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    assert next_commands(plan, tmp_path)[:2] == ["export NUMBA_CACHE_DIR=numba", push]
+    assert next_commands(plan, tmp_path)[:2] == [f"export NUMBA_CACHE_DIR={tmp_path}/numba", push]
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     assert next_commands(plan, tmp_path / "venv")[0] == f"graftwork push {tmp_path}/adapters/entities entities"

@@ -117,7 +117,8 @@ def next_commands(plan: DemoPlan, here: Path) -> list[str]:
     names = {reference.partition(":")[0]: folder for folder, reference in plan.pushes}
     name = _NEXT if _NEXT in names else next(reversed(names))
     folder = shlex.quote(_below(names[name], here))
-    caches = [f"{name}={shlex.quote(_below(Path(os.environ[name]), here))}" for name in CACHES if os.environ.get(name)]
+    # In full: they must hold in the folders that one goes to next.
+    caches = [f"{name}={shlex.quote(str(here / os.environ[name]))}" for name in CACHES if os.environ.get(name)]
     return [
         *([f"export {' '.join(caches)}"] if caches else []),
         f"{program} push {folder} {name}",

@@ -109,6 +109,7 @@ class Header:
         one = next(one for one in match.headers if one.name.lower() == self._name)
         asked = one.model_dump(exclude_none=True, exclude={"name"})
         (how, what), value = next(iter(asked.items())), seen.headers.get(self._name)
+        what = " or ".join(map(repr, what)) if isinstance(what, list) else what
         return f"header {self._name} is {'not there' if value is None else repr(value[:80])}, not {how} {what}"
 
 
