@@ -471,6 +471,10 @@ def test_a_rollout_that_gives_arguments_is_begun_once_whatever_becomes_of_what_i
     assert (step["action"], rollouts.show("front")["revision"]) == ("update", 2)
     told = {one["field"]: (one.get("before"), one.get("after")) for one in step["fields"]}
     assert told["spec.strategy.canary.steps.1.analysis.args.0.value"] == ("0.9", "0.8")
+    n, least = {"name": "n", "value": 60}, {"name": "least", "value": 0.8}
+    for order in ((n, least), (least, n)):
+        assert declared.plan([found[0], judged(*order)])["changes"] == 0
+    assert declared.plan([found[0], judged({"name": "n", "value": 61}, least)])["changes"] == 1
 
 
 def test_a_template_with_arguments_follows_its_schema_and_is_exported_as_it_was_written(stocked: Served) -> None:

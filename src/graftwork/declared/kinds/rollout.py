@@ -113,8 +113,8 @@ def _as_said(live: Spec, wanted: Spec) -> Spec:
 
 def _same_field(name: str, live: Any, wanted: Any) -> Any:
     if name == "args":
-        given = {one["name"] for one in wanted or ()}
-        return [one for one in live if one["name"] in given]
+        pinned = {one["name"]: one for one in live}
+        return [pinned[one["name"]] for one in wanted or () if one["name"] in pinned]
     return _same_place(live, wanted)
 
 
