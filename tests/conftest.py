@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from graftwork.kernels.jit import has_pairs
+from graftwork.kernels.vectors import has_pairs
 from graftwork.settings import Settings
 from support.served import Served, serving
 

@@ -17,7 +17,6 @@ from graftwork.kernels.jit import (
     Elements,
     address,
     array_at,
-    has_pairs,
     ints_at,
     jit,
     narrow,
@@ -25,6 +24,7 @@ from graftwork.kernels.jit import (
     widen,
 )
 from graftwork.kernels.parallel import ParallelKernel, alone, gomp_parallel, launch
+from graftwork.kernels.vectors import has_pairs
 
 
 @jit

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graftwork.kernels import row_vectors
 from graftwork.kernels.attention import PAGE_TOKENS, AttentionRows
 from graftwork.kernels.attention_cpu import layer_place, put, run_of
 from graftwork.kernels.decoder import Heads, Rotary
@@ -26,6 +27,7 @@ from graftwork.kernels.jit import (
     widen,
 )
 from graftwork.kernels.parallel import Call, ParallelKernel, launch
+from graftwork.kernels.vectors import LANES
 
 _NOWHERE = 0
 
@@ -118,23 +120,29 @@ def _norm(arguments: int, like: Elements) -> None:
     line = hidden * like.itemsize
     weight = array_at(weight_at, hidden, FLOAT32)
     x = np.empty(hidden, np.float32)
+    x_at, vectors = x.ctypes.data, hidden // LANES
+    run = run_of(jobs)
     while True:
-        token = take_number(arguments)
-        if token >= jobs:
+        begin = take_number(arguments) * run
+        if begin >= jobs:
             break
-        residual = array_at(residual_at + token * line, hidden, like)
-        out = array_at(out_at + token * line, hidden, like)
-        if delta_at != _NOWHERE:
-            delta = array_at(delta_at + token * line, hidden, like)
-            for i in range(hidden):
-                residual[i] = narrow(widen(residual[i]) + widen(delta[i]), residual)
-        squares = np.float32(0)
-        for i in range(hidden):
-            x[i] = widen(residual[i])
-            squares += x[i] * x[i]
-        scale = np.float32(1 / math.sqrt(squares / np.float32(hidden) + eps))
-        for i in range(hidden):
-            out[i] = narrow(x[i] * scale * weight[i], out)
+        for token in range(begin, min(begin + run, jobs)):
+            place, out_place = residual_at + token * line, out_at + token * line
+            residual, out = array_at(place, hidden, like), array_at(out_place, hidden, like)
+            if delta_at == _NOWHERE:
+                squares = row_vectors.square(place, place, x_at, vectors, like)
+            else:
+                delta = array_at(delta_at + token * line, hidden, like)
+                squares = row_vectors.add_delta(place, delta_at + token * line, x_at, vectors, like)
+                for i in range(vectors * LANES, hidden):
+                    residual[i] = narrow(widen(residual[i]) + widen(delta[i]), residual)
+            for i in range(vectors * LANES, hidden):
+                x[i] = widen(residual[i])
+                squares += x[i] * x[i]
+            scale = np.float32(1 / math.sqrt(squares / np.float32(hidden) + eps))
+            row_vectors.scale(x_at, scale, weight_at, out_place, vectors, like)
+            for i in range(vectors * LANES, hidden):
+                out[i] = narrow(x[i] * scale * weight[i], out)
 
 
 @jit
@@ -193,18 +201,20 @@ def _gate(arguments: int, like: Elements) -> None:
     jobs, gate_up_at, out_at, width = ints_at(arguments, 5)[1:5]
     line = width * like.itemsize
     one, nothing = np.float32(1), np.float32(0)
+    run = run_of(jobs)
     while True:
-        token = take_number(arguments)
-        if token >= jobs:
+        begin = take_number(arguments) * run
+        if begin >= jobs:
             break
-        gate = array_at(gate_up_at + 2 * token * line, width, like)
-        up = array_at(gate_up_at + (2 * token + 1) * line, width, like)
-        out = array_at(out_at + token * line, width, like)
-        for i in range(width):
-            g = widen(gate[i])
-            e = exp_negative(-abs(g))
-            share = (one if g >= nothing else e) / (one + e)
-            out[i] = narrow(g * share * widen(up[i]), out)
+        for token in range(begin, min(begin + run, jobs)):
+            gate = array_at(gate_up_at + 2 * token * line, width, like)
+            up = array_at(gate_up_at + (2 * token + 1) * line, width, like)
+            out = array_at(out_at + token * line, width, like)
+            for i in range(width):
+                g = widen(gate[i])
+                e = exp_negative(-abs(g))
+                share = (one if g >= nothing else e) / (one + e)
+                out[i] = narrow(g * share * widen(up[i]), out)
 
 
 def _norm_bfloat16(arguments: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic as _intrinsic
@@ -63,12 +63,6 @@ def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
     return cast(Callable[..., Any], _intrinsic(function))
 
 
-@cache
-def has_pairs() -> bool:
-    """Whether the processor multiplies and rounds bfloat16 by itself: AVX512_BF16."""
-    return bool(binding.get_host_cpu_features().get("avx512bf16"))
-
-
 @intrinsic
 def widen(_context: Any, element: Any) -> Any:
     """An element as float32: bfloat16's bits are float32's upper half."""
@@ -82,21 +76,10 @@ def widen(_context: Any, element: Any) -> Any:
 
 @intrinsic
 def narrow(_context: Any, value: Any, array: Any) -> Any:
-    """A float32 as an element of `array`, rounded to the nearest, ties to even; NaN stays NaN.
-
-    Where the processor rounds to bfloat16 by itself, what is less than 2 ** -126 becomes zero.
-    """
+    """A float32 as an element of `array`, rounded as `vectors.narrowed` does."""
 
     def round_(_: Any, builder: Any, __: Any, args: Any) -> Any:
-        if has_pairs():
-            return narrowed(builder, args[0])
-        bits = builder.bitcast(args[0], _I32)
-        upper = builder.lshr(bits, _i32(16))
-        half = builder.add(builder.and_(upper, _i32(1)), _i32(0x7FFF))
-        rounded = builder.lshr(builder.add(bits, half), _i32(16))
-        is_nan = builder.icmp_unsigned(">", builder.and_(bits, _i32(0x7FFFFFFF)), _i32(0x7F800000))
-        chosen = builder.select(is_nan, builder.or_(upper, _i32(0x40)), rounded)
-        return builder.trunc(chosen, ir.IntType(16))
+        return narrowed(builder, args[0])
 
     return array.dtype(types.float32, array), (round_ if array.dtype == types.uint16 else _same)
 

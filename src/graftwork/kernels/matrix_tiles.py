@@ -17,9 +17,9 @@ from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 
-from graftwork.kernels.jit import has_pairs, intrinsic, ints_at, jit
+from graftwork.kernels.jit import intrinsic, ints_at, jit
 from graftwork.kernels.pair_tiles import WIDTH
-from graftwork.kernels.vectors import LANES, PAIRS, POINTER, VECTOR, i64, load, place_of, store
+from graftwork.kernels.vectors import LANES, PAIRS, POINTER, VECTOR, has_pairs, i64, load, place_of, prefetch, store
 
 BLOCK = 16  # rows of a register
 ROWS = 2 * BLOCK  # most rows of a tile
@@ -27,6 +27,8 @@ STEP = 32  # inputs that one instruction takes
 _ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18  # of Linux on x86-64
 _SUMS, _X, _W = ((0, 1), (2, 3)), (4, 5), (6, 7)  # registers
 _SUMS_LINE = 4 * WIDTH  # bytes of a row's sums
+_CACHE_LINE = 64  # bytes
+_STEP_LINES = STEP * WIDTH * 2 // _CACHE_LINE  # of W, that one step reads
 ROOM = 64 + ROWS * _SUMS_LINE  # bytes that a thread needs: the registers' shapes, then the sums
 
 
@@ -46,17 +48,20 @@ def has_registers() -> bool:
 def panel(w: int, x: int, x_line: int, rows: int, pairs: int, bias: int, y: int, y_line: int, room: int) -> None:
     """As `pair_tiles.panel`, for a multiple of STEP inputs; `room` is the thread's own, zero before its first call.
 
-    Nothing is fetched ahead: these processors read a stream ahead by themselves.
+    Meanwhile the panel behind W comes into the second cache, its lines spread over the tiles: products with tiles that
+    others share leave memory nothing to do, and the processor does not read so far ahead by itself.
     """
     tiles, steps = (rows + ROWS - 1) // ROWS, pairs // (STEP // 2)
-    sums, row = room + 64, 0
+    sums, row, behind = room + 64, 0, w + 4 * WIDTH * pairs
     for number in range(tiles):
         count = (rows - row) // (tiles - number)
+        lines = _STEP_LINES * (number + 1) // tiles - _STEP_LINES * number // tiles
         _shape_for(count, room)
         if count > BLOCK:
-            _sum_2(w, x + row * x_line, x_line, steps, bias, sums)
+            _sum_2(w, x + row * x_line, x_line, steps, bias, sums, behind, lines)
         else:
-            _sum_1(w, x + row * x_line, x_line, steps, bias, sums)
+            _sum_1(w, x + row * x_line, x_line, steps, bias, sums, behind, lines)
+        behind += lines * steps * _CACHE_LINE
         _narrow(sums, y + row * y_line, y_line, count)
         row += count
 
@@ -88,11 +93,15 @@ def shape(rows: int, room: int) -> None:
 
 
 def _summing(blocks: int) -> Any:
-    """sums[t] = W's 32 rows at `w` · x[t] + bias, for up to 16 · `blocks` rows of x, as the registers are shaped."""
+    """sums[t] = W's 32 rows at `w` · x[t] + bias, for up to 16 · `blocks` rows of x, as the registers are shaped.
 
-    def tile(_context: Any, w: Any, x: Any, x_line: Any, steps: Any, bias: Any, sums: Any) -> Any:
+    With each step's inputs so many cache lines are fetched, one after another from `fetch` on.
+    """
+
+    def tile(_context: Any, w: Any, x: Any, x_line: Any, steps: Any, bias: Any, sums: Any, fetch: Any,
+             lines: Any) -> Any:  # fmt: skip
         def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
-            w, x, x_line, steps, bias, sums = args
+            w, x, x_line, steps, bias, sums, fetch, lines = args
             line, halves = i64(_SUMS_LINE), range(2)
             for b in range(blocks):
                 for v in halves:  # its one line in each row
@@ -100,6 +109,10 @@ def _summing(blocks: int) -> Any:
             with cgutils.for_range(builder, steps) as loop:
                 part = builder.add(w, builder.mul(loop.index, i64(STEP * 2 * WIDTH)))
                 at = builder.add(x, builder.mul(loop.index, i64(2 * STEP)))
+                first = builder.mul(loop.index, lines)
+                with cgutils.for_range(builder, lines) as further:
+                    line_number = builder.add(first, further.index)
+                    prefetch(builder, builder.add(fetch, builder.mul(line_number, i64(_CACHE_LINE))), keep=2)
                 for v in halves:
                     load_tile(builder, _W[v], place_of(builder, part, None, 0, 64 * v), i64(4 * WIDTH))
                     for b in range(blocks):
@@ -110,7 +123,7 @@ def _summing(blocks: int) -> Any:
                 for v in halves:
                     store_tile(builder, _SUMS[b][v], place_of(builder, sums, line, BLOCK * b, 64 * v), line)
 
-        return types.void(*[types.int64] * 6), generate
+        return types.void(*[types.int64] * 8), generate
 
     return intrinsic(tile)
 

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from graftwork.kernels import matrix_tiles, pair_tiles
 from graftwork.kernels.huge_pages import HugePages
-from graftwork.kernels.jit import BFLOAT16, array_at, has_pairs, ints_at, jit, take_number
+from graftwork.kernels.jit import BFLOAT16, array_at, ints_at, jit, take_number
 from graftwork.kernels.packed_rows import PackedRows
 from graftwork.kernels.pair_tiles import WIDTH
 from graftwork.kernels.parallel import Call, ParallelKernel, launch
+from graftwork.kernels.vectors import has_pairs
 
 _LINE = 64  # bytes of a cache line
 

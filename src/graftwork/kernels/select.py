@@ -24,7 +24,7 @@ from graftwork.kernels.affine import AffinePlan, AffineSlots
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.decoder import Heads, Rotary
 from graftwork.kernels.huge_pages import HugePages
-from graftwork.kernels.jit import has_pairs
+from graftwork.kernels.vectors import has_pairs
 from graftwork.kernels.layers_cpu import Layer, Layers
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.lowrank import Group, LowRankPlan, LowRankSlots, Segment

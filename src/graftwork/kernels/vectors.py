@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 
@@ -15,6 +16,12 @@ I32, I64 = ir.IntType(32), ir.IntType(64)
 INTEGERS = ir.VectorType(I32, LANES)
 POINTER = ir.IntType(8).as_pointer()
 VECTOR = ir.VectorType(F32, LANES)
+
+
+@cache
+def has_pairs() -> bool:
+    """Whether the processor multiplies and rounds bfloat16 by itself: AVX512_BF16."""
+    return bool(binding.get_host_cpu_features().get("avx512bf16"))
 
 
 class BFloat(ir.Type):  # type: ignore[misc]
@@ -74,11 +81,11 @@ def splat(builder: Any, value: Any, kind: Any = VECTOR) -> Any:
     return builder.shuffle_vector(one, one, ir.Constant(INTEGERS, [0] * LANES))
 
 
-def prefetch(builder: Any, place: Any) -> None:
+def prefetch(builder: Any, place: Any, keep: int = 3) -> None:
+    """Fetch a cache line: into the first level's cache with 3 for `keep`, into the second's with 2."""
     kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
     fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    read, keep, data = (ir.Constant(I32, value) for value in (0, 3, 1))
-    builder.call(fetch, [builder.inttoptr(place, POINTER), read, keep, data])
+    builder.call(fetch, [builder.inttoptr(place, POINTER), *(ir.Constant(I32, value) for value in (0, keep, 1))])
 
 
 def accumulate(builder: Any, slot: Any, a: Any, b: Any) -> None:
@@ -101,8 +108,23 @@ def constant(value: float, kind: Any = VECTOR) -> Any:
 
 
 def narrowed(builder: Any, value: Any) -> Any:
-    """A float32, or a vector of them, as bfloat16's bits, rounded to the nearest: only with AVX512_BF16."""
-    kinds = BFloat(), ir.IntType(16)
-    if isinstance(value.type, ir.VectorType):
-        kinds = tuple(ir.VectorType(kind, LANES) for kind in kinds)
-    return builder.bitcast(builder.fptrunc(value, kinds[0]), kinds[1])
+    """A float32, or a vector of them, as bfloat16's bits, rounded to the nearest, ties to even; NaN stays NaN.
+
+    Where the processor rounds to bfloat16 by itself, what is less than 2 ** -126 becomes zero.
+    """
+    several = isinstance(value.type, ir.VectorType)
+    short, integers = ir.IntType(16), INTEGERS if several else I32
+    if has_pairs():
+        kinds = [ir.VectorType(kind, LANES) if several else kind for kind in (BFloat(), short)]
+        return builder.bitcast(builder.fptrunc(value, kinds[0]), kinds[1])
+
+    def whole(number: int) -> Any:
+        return constant(number, integers)
+
+    bits = builder.bitcast(value, integers)
+    upper = builder.lshr(bits, whole(16))
+    half = builder.add(builder.and_(upper, whole(1)), whole(0x7FFF))
+    rounded = builder.lshr(builder.add(bits, half), whole(16))
+    is_nan = builder.icmp_unsigned(">", builder.and_(bits, whole(0x7FFFFFFF)), whole(0x7F800000))
+    chosen = builder.select(is_nan, builder.or_(upper, whole(0x40)), rounded)
+    return builder.trunc(chosen, ir.VectorType(short, LANES) if several else short)
