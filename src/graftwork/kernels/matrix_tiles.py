@@ -19,7 +19,20 @@ from numba.core import cgutils
 
 from graftwork.kernels.jit import intrinsic, ints_at, jit
 from graftwork.kernels.pair_tiles import WIDTH
-from graftwork.kernels.vectors import LANES, PAIRS, POINTER, VECTOR, has_pairs, i64, load, place_of, prefetch, store
+from graftwork.kernels.vectors import (
+    BITS,
+    LANES,
+    PAIRS,
+    POINTER,
+    VECTOR,
+    elements,
+    has_pairs,
+    i64,
+    load,
+    place_of,
+    prefetch,
+    store,
+)
 
 BLOCK = 16  # rows of a register
 ROWS = 2 * BLOCK  # most rows of a tile
@@ -29,7 +42,8 @@ _SUMS, _X, _W = ((0, 1), (2, 3)), (4, 5), (6, 7)  # registers
 _SUMS_LINE = 4 * WIDTH  # bytes of a row's sums
 _CACHE_LINE = 64  # bytes
 _STEP_LINES = STEP * WIDTH * 2 // _CACHE_LINE  # of W, that one step reads
-ROOM = 64 + ROWS * _SUMS_LINE  # bytes that a thread needs: the registers' shapes, then the sums
+SUMS = ROWS * _SUMS_LINE  # bytes of a tile's sums
+ROOM = 64 + 2 * SUMS  # bytes that a thread needs: the registers' shapes, then the sums of two tiles
 
 
 @cache
@@ -51,19 +65,32 @@ def panel(w: int, x: int, x_line: int, rows: int, pairs: int, bias: int, y: int,
     Meanwhile the panel behind W comes into the second cache, its lines spread over the tiles: products with tiles that
     others share leave memory nothing to do, and the processor does not read so far ahead by itself.
     """
-    tiles, steps = (rows + ROWS - 1) // ROWS, pairs // (STEP // 2)
-    sums, row, behind = room + 64, 0, w + 4 * WIDTH * pairs
+    tiles, steps, row, behind = (rows + ROWS - 1) // ROWS, pairs // (STEP // 2), 0, w + 4 * WIDTH * pairs
     for number in range(tiles):
         count = (rows - row) // (tiles - number)
         lines = _STEP_LINES * (number + 1) // tiles - _STEP_LINES * number // tiles
-        _shape_for(count, room)
-        if count > BLOCK:
-            _sum_2(w, x + row * x_line, x_line, steps, bias, sums, behind, lines)
-        else:
-            _sum_1(w, x + row * x_line, x_line, steps, bias, sums, behind, lines)
-        behind += lines * steps * _CACHE_LINE
+        sums = add_up(w, x + row * x_line, x_line, count, steps, bias, behind, lines, 0, room)
         _narrow(sums, y + row * y_line, y_line, count)
         row += count
+        behind += lines * steps * _CACHE_LINE
+
+
+@jit
+def add_up(w: int, x: int, x_line: int, count: int, steps: int, bias: int, fetch: int, lines: int, number: int,
+           room: int) -> int:  # fmt: skip
+    """The address of sums [count, WIDTH] float32 = W x[t] + bias for at most ROWS rows of x.
+
+    They are the room's first or second, by `number`, 0 or 1.
+
+    With each STEP of inputs so many cache lines are fetched, one after another from `fetch` on.
+    """
+    _shape_for(count, room)
+    sums = room + 64 + number * SUMS
+    if count > BLOCK:
+        _sum_2(w, x, x_line, steps, bias, sums, fetch, lines)
+    else:
+        _sum_1(w, x, x_line, steps, bias, sums, fetch, lines)
+    return sums
 
 
 @jit
@@ -128,19 +155,24 @@ def _summing(blocks: int) -> Any:
     return intrinsic(tile)
 
 
-@intrinsic
-def _narrow(_context: Any, sums: Any, y: Any, y_line: Any, count: Any) -> Any:
-    """y[t, :32] = sums[t] as bfloat16, for so many rows."""
+def _narrowing(added: bool) -> Any:
+    """y[t, :32] = sums[t], or with `added` y[t, :32] += sums[t], as bfloat16, for `count` rows."""
 
-    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
-        sums, y, y_line, count = args
-        with cgutils.for_range(builder, count) as loop:
-            row = builder.add(sums, builder.mul(loop.index, i64(_SUMS_LINE)))
-            to = builder.add(y, builder.mul(loop.index, y_line))
-            both = [load(builder, place_of(builder, row, None, 0, 4 * LANES * v), VECTOR, 64) for v in (1, 0)]
-            store(builder, _narrowed(builder, *both), to)
+    def narrow(_context: Any, sums: Any, y: Any, y_line: Any, count: Any) -> Any:
+        def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+            sums, y, y_line, count = args
+            with cgutils.for_range(builder, count) as loop:
+                row = builder.add(sums, builder.mul(loop.index, i64(_SUMS_LINE)))
+                to = builder.add(y, builder.mul(loop.index, y_line))
+                both = [load(builder, place_of(builder, row, None, 0, 4 * LANES * v), VECTOR, 64) for v in (0, 1)]
+                if added:
+                    there = [elements(builder, place_of(builder, to, None, 0, 2 * LANES * v), BITS) for v in (0, 1)]
+                    both = [builder.fadd(one, more) for one, more in zip(there, both, strict=True)]
+                store(builder, _narrowed(builder, *reversed(both)), to)
 
-    return types.void(*[types.int64] * 4), generate
+        return types.void(*[types.int64] * 4), generate
+
+    return intrinsic(narrow)
 
 
 def _narrowed(builder: Any, upper: Any, lower: Any) -> Any:
@@ -191,3 +223,4 @@ def _number(register: int) -> Any:
 
 
 _sum_1, _sum_2 = _summing(1), _summing(2)
+_narrow, add_narrowed = _narrowing(added=False), _narrowing(added=True)

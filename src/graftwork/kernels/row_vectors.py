@@ -22,7 +22,6 @@ from graftwork.kernels.vectors import (
     i64,
     load,
     narrowed,
-    place_of,
     size_of,
     slot,
     splat,

@@ -24,11 +24,11 @@ from graftwork.kernels.affine import AffinePlan, AffineSlots
 from graftwork.kernels.attention import AttentionRows
 from graftwork.kernels.decoder import Heads, Rotary
 from graftwork.kernels.huge_pages import HugePages
-from graftwork.kernels.vectors import has_pairs
 from graftwork.kernels.layers_cpu import Layer, Layers
 from graftwork.kernels.linear import PackedLinear
 from graftwork.kernels.lowrank import Group, LowRankPlan, LowRankSlots, Segment
 from graftwork.kernels.steady_linear import SteadyProducts
+from graftwork.kernels.vectors import has_pairs
 
 WriteKV = Callable[[Tensor, Tensor, Tensor, Tensor, int, AttentionRows], None]
 AddNorm = Callable[[Tensor, Tensor | None, Tensor, float], Tensor]
@@ -123,7 +123,7 @@ def _cpu() -> Kernels:
 
     return Kernels(
         name="cpu",
-        prepare=lowrank_cpu.CpuLowRankPlan,
+        prepare=lowrank_cpu.prepare,
         prepare_affine=affine_cpu.CpuAffinePlan,
         write_kv=attention_cpu.write_kv,
         attend=attention_cpu.attend,
@@ -138,7 +138,13 @@ def _cpu() -> Kernels:
 
 
 def _deterministic() -> Kernels:
-    return replace(_cpu(), name="cpu-deterministic", pack_linear=SteadyProducts(), deterministic=True)
+    return replace(
+        _cpu(),
+        name="cpu-deterministic",
+        prepare=lowrank_cpu.CpuLowRankPlan,
+        pack_linear=SteadyProducts(),
+        deterministic=True,
+    )
 
 
 KERNELS: dict[str, Callable[[], Kernels]] = {

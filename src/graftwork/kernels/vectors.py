@@ -16,6 +16,7 @@ I32, I64 = ir.IntType(32), ir.IntType(64)
 INTEGERS = ir.VectorType(I32, LANES)
 POINTER = ir.IntType(8).as_pointer()
 VECTOR = ir.VectorType(F32, LANES)
+BITS = types.Array(types.uint16, 1, "C")  # the `like` of bfloat16
 
 
 @cache
