@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ def _line(call: Call, width: int) -> list[int]:
     return [kernel.address, 0, 0, jobs, *arguments, *[0] * (width - 4 - len(arguments))]
 
 
+@cache
 def _nap_at() -> int:
     """Where the C library's usleep lies."""
     return ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p).value or 0
