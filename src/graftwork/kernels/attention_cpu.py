@@ -22,18 +22,19 @@ from graftwork.kernels.jit import (
     float_bits,
     ints_at,
     jit,
+    line_at,
     narrow,
     take_number,
     widen,
 )
 from graftwork.kernels.matrix_tiles import has_registers
 from graftwork.kernels.parallel import Call, ParallelKernel, launch
+from graftwork.kernels.vectors import CACHE_LINE
 
 Float = float | np.float32
 Add = Callable[..., None]
 Leave = Callable[[int], None]
 
-_LINE = 64  # bytes of a cache line
 _SCORES = 4 * PAGE_TOKENS  # bytes of a line's scores against a page
 _SCATTER = 4  # a key's elements go to as many cache lines: dearer than its bytes
 
@@ -184,13 +185,13 @@ def _attend(arguments: int, like: Elements, numbers: Elements, add: Add, at_once
     total = np.empty(most_lines, np.float32)
     q_line, p_line, out_line, score_line = head_dim * number_size, PAGE_TOKENS * number_size, head_dim * 4, _SCORES
     most_bytes = most_lines * (q_line + p_line + out_line + score_line) + at_once * head_dim * size
-    own = np.zeros(most_bytes // 8 + _LINE, np.int64)
-    room = _at_line(own.ctypes.data)
-    lines_q = _at_line(room + _LINE)
-    lines_p = _at_line(lines_q + most_lines * q_line)
-    sums = _at_line(lines_p + most_lines * p_line)
-    scores_at = _at_line(sums + most_lines * out_line)
-    last_values = _at_line(scores_at + most_lines * score_line)
+    own = np.zeros(most_bytes // 8 + CACHE_LINE, np.int64)
+    room = line_at(own.ctypes.data)
+    lines_q = line_at(room + CACHE_LINE)
+    lines_p = line_at(lines_q + most_lines * q_line)
+    sums = line_at(lines_p + most_lines * p_line)
+    scores_at = line_at(sums + most_lines * out_line)
+    last_values = line_at(scores_at + most_lines * score_line)
     # A thread takes all heads of a block where there are many blocks: they lie side by side.
     unit = kv_heads if jobs >= 8 * kv_heads else 1
     while True:
@@ -261,12 +262,6 @@ def _add_values(
         _take_last(values + whole * columns * size + panel * panel_bytes, count - whole, few, columns)
     p = lines_p + whole * number_size
     add(p, p_line, last_values, few_bytes, panels, columns, at_once // 2, sums, line, lines, 0, room, like)
-
-
-@jit
-def _at_line(address: int) -> int:
-    """The first cache line that begins there or behind."""
-    return (address + _LINE - 1) // _LINE * _LINE
 
 
 @jit

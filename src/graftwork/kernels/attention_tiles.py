@@ -17,6 +17,7 @@ from numba.core import cgutils
 from graftwork.kernels.jit import FLOAT32, Elements, array_at, intrinsic, jit, widen
 from graftwork.kernels.matrix_tiles import BLOCK, load_tile, multiply_tiles, shape, store_tile
 from graftwork.kernels.vectors import (
+    CACHE_LINE,
     F32,
     INTEGERS,
     LANES,
@@ -33,7 +34,6 @@ from graftwork.kernels.vectors import (
     store,
 )
 
-_CACHE_LINE = 64
 _SUMS, _WEIGHTS, _ROWS = (0, 1, 2, 3), 4, (5, 6, 7)  # registers
 #: Tokens whose values a product takes at once: pairs here, and what a matrix register holds.
 VECTOR_TOKENS, MATRIX_TOKENS = 2, 2 * BLOCK
@@ -158,7 +158,7 @@ def _summing(lines: int, vectors: int) -> Callable[..., Any]:
                 row = builder.add(panels, builder.mul(loop.index, i64(width)))
                 rows = [place_of(builder, row, panel_bytes, v, 0) for v in range(vectors)]
                 for one in rows:
-                    for line in range(0, width, _CACHE_LINE):
+                    for line in range(0, width, CACHE_LINE):
                         prefetch(builder, builder.add(one, builder.add(ahead, i64(line))))
                 beyond = builder.shl(loop.index, i64(3))
                 both = [
@@ -201,7 +201,7 @@ def _multiplying(panels_: int) -> Callable[..., Any]:
              out_line: Any, ahead: Any) -> Any:  # fmt: skip
         def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
             weights, weights_line, panels, panel_bytes, pairs, out, out_line, ahead = args
-            line = i64(_CACHE_LINE)
+            line = i64(CACHE_LINE)
             for n in range(panels_):
                 sums, rows = _SUMS[n], _ROWS[n % len(_ROWS)]
                 place, panel = (

@@ -11,9 +11,10 @@ import mmap
 import torch
 from torch import Tensor
 
+from graftwork.kernels.vectors import CACHE_LINE
+
 _PAGE = 2 << 20
 _CHUNK = 64 << 20  # bytes; what is never used of it takes no memory
-_LINE = 64
 
 
 class HugePages:
@@ -27,7 +28,7 @@ class HugePages:
 
     def empty(self, count: int, dtype: torch.dtype) -> Tensor:
         """`count` elements, which hold anything; they begin at a cache line."""
-        nbytes = -(-count * dtype.itemsize // _LINE) * _LINE
+        nbytes = -(-count * dtype.itemsize // CACHE_LINE) * CACHE_LINE
         if nbytes > len(self._left):
             self._left = _mapped(max(nbytes, _CHUNK))
         made, self._left = self._left[:nbytes], self._left[nbytes:]

@@ -20,6 +20,7 @@ from graftwork.kernels.jit import (
     array_at,
     ints_at,
     jit,
+    line_at,
     narrow,
     take_number,
     widen,
@@ -27,10 +28,10 @@ from graftwork.kernels.jit import (
 from graftwork.kernels.lowrank import Group, LowRankPlan, LowRankSlots, Segment
 from graftwork.kernels.parallel import Call, ParallelKernel, launch
 from graftwork.kernels.tiles import add_in_order, add_weighted, dots
+from graftwork.kernels.vectors import CACHE_LINE
 
 BLOCK = 8  # tokens of an adapter that read its matrices together
 FEWEST, LONG = 16, 64  # neighbours whose products are made in matrix registers, at once
-_CACHE_LINE = 64  # bytes
 
 Add = Callable[..., None]
 Leave = Callable[[int], None]
@@ -148,8 +149,8 @@ def _work(arguments: int, add_long: Add, leave: Leave, room_bytes: int,
     x = np.empty(BLOCK * width_in, np.float32)
     y = np.empty(BLOCK * width_out, np.float32)
     h = np.empty(BLOCK * rank, np.float32)
-    own = np.zeros((room_bytes + _CACHE_LINE) // 8, np.int64)
-    room = (own.ctypes.data + _CACHE_LINE - 1) // _CACHE_LINE * _CACHE_LINE
+    own = np.zeros((room_bytes + CACHE_LINE) // 8, np.int64)
+    room = line_at(own.ctypes.data)
     while True:
         job = take_number(arguments)
         if job >= jobs:

@@ -14,11 +14,12 @@ from llvmlite import ir
 from numba import types
 
 from graftwork.kernels import matrix_tiles
-from graftwork.kernels.jit import BFLOAT16, FLOAT32, array_at, intrinsic, jit, narrow, widen
+from graftwork.kernels.jit import BFLOAT16, FLOAT32, array_at, intrinsic, jit, line_at, narrow, widen
 from graftwork.kernels.matrix_tiles import ROWS, STEP
 from graftwork.kernels.pair_tiles import WIDTH
 from graftwork.kernels.vectors import (
     BITS,
+    CACHE_LINE,
     INTEGERS,
     LANES,
     VECTOR,
@@ -31,8 +32,6 @@ from graftwork.kernels.vectors import (
     store,
 )
 
-_CACHE_LINE = 64  # bytes
-
 
 @jit
 def add(x_at: int, x_line: int, tokens: int, a_at: int, b_at: int, rank: int, width_in: int, y_at: int, y_line: int,
@@ -44,9 +43,9 @@ def add(x_at: int, x_line: int, tokens: int, a_at: int, b_at: int, rank: int, wi
     """
     nothing = np.zeros(WIDTH, np.float32)
     inner = (2 * rank + STEP - 1) // STEP  # steps of h's two halves
-    h = np.zeros(tokens * inner * STEP + _CACHE_LINE, np.uint16)
-    panel = np.empty(max(width_in, inner * STEP) * WIDTH + _CACHE_LINE, np.uint16)
-    nothing_at, h_at, panel_at = nothing.ctypes.data, _line_at(h.ctypes.data), _line_at(panel.ctypes.data)
+    h = np.zeros(tokens * inner * STEP + CACHE_LINE, np.uint16)
+    panel = np.empty(max(width_in, inner * STEP) * WIDTH + CACHE_LINE, np.uint16)
+    nothing_at, h_at, panel_at = nothing.ctypes.data, line_at(h.ctypes.data), line_at(panel.ctypes.data)
     h_line = 2 * inner * STEP
     for first in range(0, rank, WIDTH):
         ranks = min(rank - first, WIDTH)
@@ -74,12 +73,6 @@ def add(x_at: int, x_line: int, tokens: int, a_at: int, b_at: int, rank: int, wi
             _add(sums, y_at + t * y_line + 2 * c, y_line, min(tokens - t, ROWS), min(width - c, WIDTH))
     nothing[0] = 0  # so that it is there until now, like what follows
     h[0] = panel[0] = 0
-
-
-@jit
-def _line_at(place: int) -> int:
-    """Where the next cache line begins: a register's rows are read twice as fast if each is one."""
-    return (place + _CACHE_LINE - 1) // _CACHE_LINE * _CACHE_LINE
 
 
 @jit

@@ -21,6 +21,7 @@ from graftwork.kernels.jit import intrinsic, ints_at, jit
 from graftwork.kernels.pair_tiles import WIDTH
 from graftwork.kernels.vectors import (
     BITS,
+    CACHE_LINE,
     LANES,
     PAIRS,
     POINTER,
@@ -40,8 +41,7 @@ STEP = 32  # inputs that one instruction takes
 _ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18  # of Linux on x86-64
 _SUMS, _X, _W = ((0, 1), (2, 3)), (4, 5), (6, 7)  # registers
 _SUMS_LINE = 4 * WIDTH  # bytes of a row's sums
-_CACHE_LINE = 64  # bytes
-_STEP_LINES = STEP * WIDTH * 2 // _CACHE_LINE  # of W, that one step reads
+_STEP_LINES = STEP * WIDTH * 2 // CACHE_LINE  # of W, that one step reads
 SUMS = ROWS * _SUMS_LINE  # bytes of a tile's sums
 ROOM = 64 + 2 * SUMS  # bytes that a thread needs: the registers' shapes, then the sums of two tiles
 
@@ -72,17 +72,16 @@ def panel(w: int, x: int, x_line: int, rows: int, pairs: int, bias: int, y: int,
         sums = add_up(w, x + row * x_line, x_line, count, steps, bias, behind, lines, 0, room)
         _narrow(sums, y + row * y_line, y_line, count)
         row += count
-        behind += lines * steps * _CACHE_LINE
+        behind += lines * steps * CACHE_LINE
 
 
 @jit
 def add_up(w: int, x: int, x_line: int, count: int, steps: int, bias: int, fetch: int, lines: int, number: int,
            room: int) -> int:  # fmt: skip
-    """The address of sums [count, WIDTH] float32 = W x[t] + bias for at most ROWS rows of x.
+    """Where sums [count, WIDTH] float32 = W x[t] + bias lie, for at most ROWS rows of x.
 
-    They are the room's first or second, by `number`, 0 or 1.
-
-    With each STEP of inputs so many cache lines are fetched, one after another from `fetch` on.
+    They are the room's first or second, by `number`, 0 or 1. With each STEP of inputs so many cache lines are
+    fetched, one after another from `fetch` on.
     """
     _shape_for(count, room)
     sums = room + 64 + number * SUMS
@@ -139,7 +138,7 @@ def _summing(blocks: int) -> Any:
                 first = builder.mul(loop.index, lines)
                 with cgutils.for_range(builder, lines) as further:
                     line_number = builder.add(first, further.index)
-                    prefetch(builder, builder.add(fetch, builder.mul(line_number, i64(_CACHE_LINE))), keep=2)
+                    prefetch(builder, builder.add(fetch, builder.mul(line_number, i64(CACHE_LINE))), keep=2)
                 for v in halves:
                     load_tile(builder, _W[v], place_of(builder, part, None, 0, 64 * v), i64(4 * WIDTH))
                     for b in range(blocks):

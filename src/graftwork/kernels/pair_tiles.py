@@ -10,6 +10,7 @@ from numba.core import cgutils
 
 from graftwork.kernels.jit import intrinsic, jit
 from graftwork.kernels.vectors import (
+    CACHE_LINE,
     I32,
     INTEGERS,
     LANES,
@@ -28,7 +29,6 @@ from graftwork.kernels.vectors import (
 WIDTH = 2 * LANES  # outputs of a tile
 ROWS = 8  # most rows of a tile
 ROOM = 0  # bytes that a thread needs beside the registers
-_LINE = 64  # bytes of a cache line
 
 
 @jit
@@ -45,9 +45,9 @@ def panel(w: int, x: int, x_line: int, rows: int, pairs: int, bias: int, y: int,
         count = (rows - row) // (tiles - number)
         fetch, other = w, 0
         if tiles == 1:
-            fetch, other = behind, _LINE
+            fetch, other = behind, CACHE_LINE
         elif number < 2:
-            fetch = behind + number * _LINE
+            fetch = behind + number * CACHE_LINE
         _tile(w, x + row * x_line, x_line, pairs, fetch, other, bias, y + row * y_line, y_line, count)
         row += count
 

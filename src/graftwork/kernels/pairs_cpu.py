@@ -15,13 +15,11 @@ from torch import Tensor
 
 from graftwork.kernels import matrix_tiles, pair_tiles
 from graftwork.kernels.huge_pages import HugePages
-from graftwork.kernels.jit import BFLOAT16, array_at, ints_at, jit, take_number
+from graftwork.kernels.jit import BFLOAT16, array_at, ints_at, jit, line_at, take_number
 from graftwork.kernels.packed_rows import PackedRows
 from graftwork.kernels.pair_tiles import WIDTH
 from graftwork.kernels.parallel import Call, ParallelKernel, launch
-from graftwork.kernels.vectors import has_pairs
-
-_LINE = 64  # bytes of a cache line
+from graftwork.kernels.vectors import CACHE_LINE, has_pairs
 
 Panel = Callable[..., None]
 Leave = Callable[[int], None]
@@ -105,8 +103,8 @@ def _work(arguments: int, panel: Panel, leave: Leave, room_bytes: int) -> None:
     jobs, w_at, width, out, x_at, x_line, rows, y_at, y_line, bias_at, bias_step, parts = a[1:13]
     me = take_number(arguments)
     size = 2 * WIDTH * width
-    own = np.zeros((room_bytes + _LINE) // 8, np.int64)
-    room = (own.ctypes.data + _LINE - 1) // _LINE * _LINE
+    own = np.zeros((room_bytes + CACHE_LINE) // 8, np.int64)
+    room = line_at(own.ctypes.data)
     for turn in range(parts):
         part = (me + turn) % parts
         end = jobs * (part + 1) // parts

@@ -16,6 +16,7 @@ from numba.core import cgutils
 
 from graftwork.kernels.jit import FLOAT32, Elements, array_at, intrinsic, jit, widen
 from graftwork.kernels.vectors import (
+    CACHE_LINE,
     F32,
     FLAGS,
     LANES,
@@ -34,7 +35,6 @@ from graftwork.kernels.vectors import (
     total_of,
 )
 
-_CACHE_LINE = 64
 _AHEAD = 8192  # bytes
 
 
@@ -151,7 +151,7 @@ def _summing(lines: int, vectors: int) -> Callable[..., Any]:
                     )
             with cgutils.for_range(builder, count) as loop:
                 row = builder.add(rows, builder.mul(loop.index, row_bytes))
-                for line in range(0, vectors * LANES * size_of(like), _CACHE_LINE):
+                for line in range(0, vectors * LANES * size_of(like), CACHE_LINE):
                     prefetch(builder, builder.add(row, builder.add(ahead, i64(line))))
                 read = [
                     elements(builder, place_of(builder, row, None, 0, v * LANES * size_of(like)), like)
@@ -241,7 +241,7 @@ def _vector_places(builder: Any, vector: Any, row: Any, wide: Any, like: Any) ->
 
 def _fetch(builder: Any, place: Any, like: Any) -> None:
     """Bring what four vectors will read a little later into the cache."""
-    for line in range(0, 4 * LANES * size_of(like), _CACHE_LINE):
+    for line in range(0, 4 * LANES * size_of(like), CACHE_LINE):
         prefetch(builder, builder.add(place, i64(_AHEAD + line)))
 
 

@@ -9,6 +9,7 @@ from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 
+CACHE_LINE = 64  # bytes
 LANES = 16
 FLAGS = ("reassoc", "contract", "nsz")
 F32 = ir.FloatType()
